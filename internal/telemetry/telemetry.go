@@ -1,0 +1,85 @@
+// Package telemetry holds every metric in one table, so that a name is written once. It
+// follows the Prometheus conventions: one prefix, base units, and no label that
+// takes a buyer's id.
+package telemetry
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"seckill"
+)
+
+// Metrics of one process. All of it may be used concurrently.
+type Metrics struct {
+	Registry *prometheus.Registry
+
+	// Purchases counts purchase requests by outcome: index seckill.NoReason is
+	// "accepted", the others are the reasons.
+	Purchases       [seckill.Reasons]prometheus.Counter
+	PurchaseSeconds prometheus.Histogram // Of all purchase requests that reached the stock.
+	BatchSize       prometheus.Histogram // Attempts decided by one call of the stock.
+	OrdersWritten   *prometheus.CounterVec
+	OrderLagSeconds prometheus.Histogram // Reserved to confirmed.
+	QueueBacklog    *prometheus.GaugeVec
+	QueueOldest     prometheus.Gauge
+	StockUnits      *prometheus.GaugeVec
+	DeadLetters     prometheus.Gauge
+	SSEClients      prometheus.Gauge
+}
+
+// New makes the metrics of a process.
+func New(version string) *Metrics {
+	m := &Metrics{Registry: prometheus.NewRegistry()}
+	purchases := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_purchases_total", Help: "Purchase requests by outcome.",
+	}, []string{"outcome"})
+	for i := range m.Purchases {
+		outcome := seckill.Reason(i).String()
+		if outcome == "" {
+			outcome = "accepted"
+		}
+		m.Purchases[i] = purchases.WithLabelValues(outcome)
+	}
+	m.PurchaseSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "seckill_purchase_duration_seconds", Help: "Time that the stock took for a purchase request, waiting included.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+	})
+	m.BatchSize = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "seckill_reservation_batch_size", Help: "Attempts decided by one call of the stock.",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
+	})
+	m.OrdersWritten = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_orders_written_total", Help: "Reservations that the order writer has settled, by outcome.",
+	}, []string{"outcome"})
+	m.OrderLagSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "seckill_order_lag_seconds", Help: "From the reservation to its committed order.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 18),
+	})
+	m.QueueBacklog = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "seckill_queue_backlog", Help: "Reservations that wait for an order.",
+	}, []string{"activity"})
+	m.QueueOldest = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_queue_oldest_seconds", Help: "Age of the oldest reservation that waits for an order.",
+	})
+	m.StockUnits = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "seckill_stock_units", Help: "Units of the present run, by where they are.",
+	}, []string{"activity", "state"})
+	m.DeadLetters = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_dead_letters", Help: "Dead letters that wait for an operator.",
+	})
+	m.SSEClients = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_sse_clients", Help: "Buyers that wait on a stream of events.",
+	})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_build_info", Help: "Always 1; the labels tell what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.Registry.MustRegister(purchases, m.PurchaseSeconds, m.BatchSize, m.OrdersWritten, m.OrderLagSeconds,
+		m.QueueBacklog, m.QueueOldest, m.StockUnits, m.DeadLetters, m.SSEClients, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
