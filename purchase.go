@@ -142,6 +142,11 @@ func NewTicket(run RunID) string {
 // TicketRun reads the run out of a ticket. It says nothing about whether the
 // ticket was ever given.
 func TicketRun(ticket string) (RunID, bool) {
+	for i := 0; i < len(ticket); i++ {
+		if c := ticket[i]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' {
+			return RunID{}, false
+		}
+	}
 	activity, rest, ok := strings.Cut(ticket, "-")
 	run, random, ok2 := strings.Cut(rest, "-")
 	if !ok || !ok2 || len(random) != 20 || len(ticket) > 64 {
