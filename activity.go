@@ -69,7 +69,7 @@ type Activity struct {
 	CreatedAt time.Time
 }
 
-// ID of the present run.
+// RunID of the present run.
 func (a *Activity) RunID() RunID { return RunID{a.ID, a.Run} }
 
 // State at a moment, given what is known of the stock.

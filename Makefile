@@ -1,0 +1,119 @@
+# `make help` lists what there is. Each target says what it needs.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The patched toolchain; Go fetches it by itself. Plain Go 1.26 works as well:
+# make GOTOOLCHAIN=local TARGET.
+GOTOOLCHAIN ?= go1.27.3
+export GOTOOLCHAIN
+
+# Settings, given as `make TARGET NAME=value`.
+ARGS ?=
+PKG ?= ./...
+FUZZTIME ?= 30s
+# Go would spend up to a minute on making one interesting input smaller.
+FUZZ_FLAGS ?= -fuzzminimizetime=1s
+TEST_FLAGS ?= -race -shuffle=on -timeout=20m
+CHAOS_ROUNDS ?= 50
+CHAOS_FLAGS ?= -run Chaos -chaos-rounds=$(CHAOS_ROUNDS) -count=1 -timeout=60m -v
+BENCH_FLAGS ?= -run='^$$' -bench=. -benchmem
+
+# Tools have a module of their own, so that what they need never meets what the product needs.
+TOOL := go tool -modfile=tools/go.mod
+
+# Go files of this checkout, also those not committed yet, without other people's.
+GO_FILES = $$(find . \( -name node_modules -o -name .git -o -name bin -o -name build \) -prune -o -name '*.go' -print)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+##@ Use
+
+.PHONY: demo
+demo: build ## Start everything in one process and print where to look (ARGS="--buyers 1000")
+	@exec bin/seckill demo $(ARGS)
+
+.PHONY: build
+build: ## Build bin/seckill
+	@mkdir -p bin
+	go build -trimpath -o bin/seckill ./cmd/seckill
+
+##@ Prove
+
+.PHONY: test
+test: ## Install what the tests need, then run every test
+	@scripts/setup-tests.sh
+	@$(MAKE) vet
+	@$(MAKE) fmt-check
+	@SECKILL_TEST_REQUIRE=1 $(MAKE) test-go
+	@$(MAKE) test-browser
+
+.PHONY: test-go
+test-go: ## Run the Go tests only, with what is there (PKG=./stock/...)
+	@$(TOOL) gotestsum --format=pkgname --format-hide-empty-pkg -- $(TEST_FLAGS) $(PKG)
+
+# The folder brings its own runner; web/test/package.json says which.
+.PHONY: test-browser
+test-browser: build ## Run the browser tests only
+	@if [[ -e web/test/package.json ]]; then npm --prefix web/test test; else echo 'test-browser: there is no web/test'; fi
+
+.PHONY: check
+check: fmt-check vet tidy lint ## Run everything that reads the code without running it
+
+.PHONY: lint
+lint: ## Run the linters (the first time builds them, which takes minutes)
+	@echo 'lint: golangci-lint'
+	@$(TOOL) golangci-lint run ./...
+
+.PHONY: vet
+vet: ## Run go vet
+	go vet ./...
+
+.PHONY: tidy
+tidy: ## Check go.mod and the house rules of internal/tidy
+	go mod tidy -diff
+	go test ./internal/tidy
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	@gofmt -w $(GO_FILES)
+
+.PHONY: fmt-check
+fmt-check: ## Check that the Go code is formatted
+	@files=$$(gofmt -l $(GO_FILES)); if [[ -n $$files ]]; then echo "not formatted, run make fmt:"; echo "$$files"; exit 1; fi
+	@echo 'gofmt: all files are formatted'
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	@targets=$$(find . -name node_modules -prune -o -name '*_test.go' -exec grep -HoE '^func Fuzz[A-Za-z0-9_]*' {} + | sort); \
+	total=$$(grep -c . <<<"$$targets" || true); n=0; \
+	while IFS=: read -r file func; do \
+	  [[ -n $$file ]] || continue; n=$$((n + 1)); \
+	  echo "fuzz $$n of $$total: $${func#func } in $$(dirname $$file) for $(FUZZTIME)"; \
+	  go test -run='^$$' -fuzz="^$${func#func }\$$" -fuzztime=$(FUZZTIME) $(FUZZ_FLAGS) "$$(dirname $$file)"; \
+	done <<<"$$targets"; \
+	echo "fuzz: $$n targets done"
+
+.PHONY: chaos
+chaos: ## Kill and restart parts under load, CHAOS_ROUNDS times
+	go test ./internal/e2e $(CHAOS_FLAGS)
+
+##@ Measure
+
+.PHONY: bench
+bench: ## Run the Go benchmarks (PKG=./stock/...)
+	go test $(BENCH_FLAGS) $(PKG)
+
+.PHONY: bench-engines
+bench-engines: ## Compare the HTTP engines
+	bench/engines/run.sh
+
+##@ Clean up
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin build coverage coverage.out coverage.html

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Installs what the tests need beyond Go: real services, a browser, and the
+# browser tests' packages. Safe to run again; it says nothing when all is there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Servers live in sbin, which is not on everybody's PATH.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# One line per Debian package: its name, and commands of which one proves that
+# what it brings is there, however it was installed.
+needs=(
+  "chromium chromium chromium-browser google-chrome google-chrome-stable"
+  "nginx-light nginx"
+  "wrk wrk"
+  "redis-server redis-server"
+  "mariadb-server mariadbd mysqld"
+  "build-essential gcc clang cc"
+)
+node_needs=(
+  "nodejs node"
+  "npm npm"
+)
+node_major_min=20
+browser_tests=web/test
+policy=/usr/sbin/policy-rc.d
+policy_is_ours=no
+attempts=3
+
+say() { printf 'setup-tests: %s\n' "$*"; }
+die() {
+  say "$*" >&2
+  exit 1
+}
+
+any_command() {
+  local command
+  for command in "$@"; do
+    if command -v "$command" >/dev/null 2>&1; then return 0; fi
+  done
+  return 1
+}
+
+has_cjk_fonts() {
+  any_command fc-list && [[ -n "$(fc-list :lang=zh 2>/dev/null)" ]]
+}
+
+# Prints the packages that are missing, one a line.
+missing_packages() {
+  local need words
+  for need in "$@"; do
+    read -ra words <<<"$need"
+    any_command "${words[@]:1}" || echo "${words[0]}"
+  done
+  has_cjk_fonts || echo fonts-noto-cjk
+}
+
+as_root() {
+  if [[ $(id -u) -eq 0 ]]; then
+    env "$@"
+  else
+    sudo env "$@"
+  fi
+}
+
+# The network may fail for a moment; a wrong package name fails each time.
+retry() {
+  local try
+  for ((try = 1; try <= attempts; try++)); do
+    if "$@"; then return 0; fi
+    if ((try < attempts)); then
+      say "attempt $try of $attempts failed, once more in $((try * 5)) s: $*"
+      sleep $((try * 5))
+    fi
+  done
+  die "failed $attempts times: $*"
+}
+
+# The tests start servers of their own on free ports. A package that starts one
+# on the standard port would stay behind, so this policy forbids it meanwhile.
+forbid_services() {
+  if [[ -e $policy ]]; then return 0; fi
+  policy_is_ours=yes
+  printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+  as_root chmod 755 "$policy"
+}
+
+allow_services() {
+  if [[ $policy_is_ours == yes ]]; then
+    as_root rm -f "$policy"
+    policy_is_ours=no
+  fi
+}
+
+apt() {
+  as_root DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q "$@"
+}
+
+# Both go together: a package that cannot be fetched is often one that a fresh
+# list names otherwise. A source that fails to update need not be one of ours.
+update_and_install() {
+  apt update || say "some package lists could not be fetched; going on"
+  apt install -y --no-install-recommends "$@"
+}
+
+install_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  if ((${#missing[@]} == 0)); then return 0; fi
+
+  if ! any_command apt-get || ! any_command dpkg; then
+    die "the tests need what these Debian packages bring, by this system's own means: ${missing[*]}"
+  fi
+  if [[ $(id -u) -ne 0 ]] && ! any_command sudo; then
+    die "the tests need these packages, and only root may install them: ${missing[*]}"
+  fi
+
+  say "installing Debian packages: ${missing[*]}"
+  trap allow_services EXIT
+  forbid_services
+  retry update_and_install "${missing[@]}"
+  allow_services
+
+  mapfile -t missing < <(missing_packages "$@")
+  if ((${#missing[@]} > 0)); then
+    die "installed, but still not found: ${missing[*]}"
+  fi
+}
+
+# npm leaves a copy of the lock file behind, which is older than the lock file
+# when that has changed since.
+install_browser_tests() {
+  if [[ ! -d $browser_tests ]]; then return 0; fi
+  local lock=$browser_tests/package-lock.json
+  local installed=$browser_tests/node_modules/.package-lock.json
+  if [[ -e $installed && ! $lock -nt $installed ]]; then return 0; fi
+  if (($(node -p 'parseInt(process.versions.node)') < node_major_min)); then
+    die "the browser tests need Node $node_major_min or later; this is $(node --version)"
+  fi
+  say "installing npm packages in $browser_tests"
+  # The browser is the system's; nothing else is to be downloaded.
+  export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1
+  (cd "$browser_tests" && retry npm ci --no-audit --no-fund)
+}
+
+if [[ -d $browser_tests ]]; then needs+=("${node_needs[@]}"); fi
+install_packages "${needs[@]}"
+install_browser_tests
