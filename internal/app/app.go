@@ -1,0 +1,271 @@
+// Package app puts the program together. It is the only package that knows every stage
+// and every driver, and nothing but internal/cli knows it.
+//
+// New opens everything and binds the listeners, so that the addresses are known;
+// Run serves until its context ends, and then stops in the order in which nothing
+// that was promised is lost.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"seckill"
+	"seckill/internal/activity"
+	"seckill/internal/admin"
+	"seckill/internal/api"
+	"seckill/internal/auth"
+	"seckill/internal/config"
+	"seckill/internal/order"
+	"seckill/internal/page"
+	"seckill/internal/reconcile"
+	"seckill/internal/reserve"
+	"seckill/internal/sqlstore"
+	"seckill/internal/telemetry"
+	"seckill/stock"
+)
+
+// App is one process of the program.
+type App struct {
+	config config.Config
+	log    *slog.Logger
+
+	database   *sqlstore.DB
+	stock      stock.Stock
+	metrics    *telemetry.Metrics
+	registry   *activity.Registry
+	keeper     *activity.Keeper
+	operator   *activity.Operator
+	reserver   *reserve.Reserver
+	desk       *order.Desk
+	reconciler *reconcile.Reconciler
+	identity   auth.Authenticator
+	public     *api.Server
+	admin      *http.Server
+
+	publicListener net.Listener
+	adminListener  net.Listener
+
+	draining atomic.Bool
+	stops    []stop
+}
+
+// stop undoes one thing that New did.
+type stop struct {
+	name string
+	undo func() error
+}
+
+// onStop notes how something that was just opened is closed. Stopping goes backwards.
+func (a *App) onStop(name string, undo func() error) {
+	a.stops = append(a.stops, stop{name, undo})
+}
+
+func (a *App) close() error {
+	var errs []error
+	for _, s := range slices.Backward(a.stops) {
+		if err := s.undo(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", s.name, err))
+		}
+	}
+	a.stops = nil
+	return errors.Join(errs...)
+}
+
+// New opens the database (and brings its schema up to date) and the stock, and binds
+// both listeners. What it opened is closed again by Run, or by New itself if it fails. The
+// metrics call this build by its version.
+func New(ctx context.Context, c config.Config, version string, log *slog.Logger) (_ *App, err error) {
+	a := &App{config: c, log: log, metrics: telemetry.New(version)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	if err := a.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.wire(); err != nil {
+		return nil, err
+	}
+	if err := a.listen(); err != nil {
+		return nil, err
+	}
+	// A node that knows no activities would tell buyers that there are none.
+	if err := a.registry.Refresh(ctx); err != nil {
+		return nil, fmt.Errorf("read the activities: %w", err)
+	}
+	return a, nil
+}
+
+// open opens what outlives the process.
+func (a *App) open(ctx context.Context) (err error) {
+	if a.database, err = openDatabase(ctx, &a.config); err != nil {
+		return err
+	}
+	a.onStop("database", a.database.Close)
+	if err := a.database.Migrate(ctx); err != nil {
+		return fmt.Errorf("bring the database's schema up to date: %w", err)
+	}
+	if a.stock, err = openStock(ctx, &a.config, a.log); err != nil {
+		return err
+	}
+	a.onStop("stock", a.stock.Close)
+	return nil
+}
+
+// wire makes the stages and joins them. It is one straight line on purpose: cut into
+// helpers it would only hand everything from one to the next.
+//
+//nolint:funlen // See above.
+func (a *App) wire() (err error) {
+	a.registry, err = activity.NewRegistry(activity.RegistryOptions{
+		Store: a.database, Stock: a.stock, Log: a.log,
+		OnLevel: func(run seckill.RunID, l stock.Level) { a.public.Level(run, l) },
+	})
+	if err != nil {
+		return err
+	}
+	a.keeper, err = activity.NewKeeper(activity.KeeperOptions{
+		Registry: a.registry, Store: a.database, Stock: a.stock, Log: a.log, Retention: a.config.Retention,
+	})
+	if err != nil {
+		return err
+	}
+	a.operator, err = activity.NewOperator(activity.OperatorOptions{
+		Registry: a.registry, Store: a.database, Stock: a.stock, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.reserver = reserve.New(a.stock, a.metrics, reserve.Options{Timeout: a.config.ReserveTimeout})
+	a.desk = &order.Desk{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
+	a.reconciler, err = reconcile.New(reconcile.Options{
+		Store: a.database, Facts: a.facts, Stock: a.stock, Activities: a.registry, Log: a.log,
+		Backlog: func(ctx context.Context) (int64, time.Time, error) {
+			b, err := a.stock.Outbox().Backlog(ctx)
+			return b.Waiting, b.Oldest, err
+		},
+		Every: a.config.ReconcileEvery,
+	})
+	if err != nil {
+		return err
+	}
+	if a.identity, err = openAuth(&a.config, a.log); err != nil {
+		return err
+	}
+	a.public, err = api.New(api.Options{
+		Activities: a.registry, Reserver: a.reserver, Outcomes: a.stock, Desk: a.desk, Auth: a.identity,
+		Metrics: a.metrics, Log: a.log, Page: page.Get, SimulatePayment: a.config.SimulatePayment,
+		ReserveTimeout: a.config.ReserveTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	operators, err := admin.New(admin.Options{
+		Operator: a.operator, Levels: a.registry, Books: a.reconciler, Reconciler: a.reconciler,
+		Desk: a.desk, RetryDead: a.retryDead, Audit: a.database, Metrics: a.metrics, Log: a.log,
+		Token: a.config.AdminToken.Reveal(), MetricsAuth: a.config.MetricsAuth, Ready: a.ready,
+	})
+	if err != nil {
+		return err
+	}
+	a.admin = &http.Server{
+		Handler: operators, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+	}
+	return nil
+}
+
+func (a *App) listen() (err error) {
+	if a.publicListener, err = net.Listen("tcp", a.config.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	a.onStop("public listener", closed(a.publicListener))
+	if a.adminListener, err = net.Listen("tcp", a.config.AdminListen); err != nil {
+		return fmt.Errorf("admin-listen: %w", err)
+	}
+	a.onStop("admin listener", closed(a.adminListener))
+	return nil
+}
+
+// closed closes a listener that its server may have closed already.
+func closed(l net.Listener) func() error {
+	return func() error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// PublicAddr is where buyers are answered, as host:port.
+func (a *App) PublicAddr() string { return a.publicListener.Addr().String() }
+
+// AdminAddr is where operators are answered, as host:port.
+func (a *App) AdminAddr() string { return a.adminListener.Addr().String() }
+
+// ready says why this node takes no buyers, or nil.
+func (a *App) ready() error {
+	if a.draining.Load() {
+		return errors.New("the process is stopping")
+	}
+	if !a.registry.Loaded() {
+		return errors.New("the activities were not read yet")
+	}
+	return nil
+}
+
+// lost hears of tickets that the stock does not know though they have orders.
+func (a *App) lost(tickets []string) {
+	a.log.Error("the stock does not know reservations that became orders; reconcile", "tickets", len(tickets), "first", tickets[0])
+}
+
+// Run serves until ctx ends or a part fails, then stops: no new requests, those under way
+// answered, orders under way written, everything closed. It returns nil when all of
+// that went well within the drain time.
+func (a *App) Run(ctx context.Context) error {
+	jobs, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	failed := make(chan error, 32)
+	var running sync.WaitGroup
+	start := func(name string, run func(context.Context) error) {
+		running.Go(func() {
+			if err := run(jobs); err != nil {
+				failed <- fmt.Errorf("%s: %w", name, err)
+			}
+		})
+	}
+	a.startJobs(start)
+	start("public listener", func(context.Context) error { return a.public.Serve(a.publicListener) })
+	start("admin listener", func(context.Context) error {
+		if err := a.admin.Serve(a.adminListener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+
+	var err error
+	select {
+	case <-ctx.Done():
+		a.log.Info("stopping")
+	case err = <-failed:
+		a.log.Error("stopping, since a part failed", "error", err)
+	}
+	a.draining.Store(true)
+	drain, done := context.WithTimeout(context.Background(), a.config.DrainTimeout)
+	defer done()
+	err = errors.Join(err, a.public.Shutdown(drain), a.admin.Shutdown(drain))
+	cancel()
+	running.Wait()
+	return errors.Join(err, a.close())
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+
+	"seckill/internal/auth"
+	"seckill/internal/config"
+	"seckill/internal/sqlstore"
+	"seckill/stock"
+	"seckill/stock/embedded"
+)
+
+// openStock chooses the driver by the setting. There is no registry of drivers: this is it.
+func openStock(ctx context.Context, c *config.Config, log *slog.Logger) (stock.Stock, error) {
+	if c.Stock != config.Embedded {
+		return nil, fmt.Errorf("stock %q is not built in", c.Stock)
+	}
+	engine, err := embedded.Open(ctx, embedded.Options{Path: filepath.Join(c.Data, "stock.db"), Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("open the embedded stock: %w", err)
+	}
+	return engine, nil
+}
+
+// openDatabase opens what the setting names.
+func openDatabase(ctx context.Context, c *config.Config) (*sqlstore.DB, error) {
+	d := c.SQL()
+	address := "sqlite:" + d.Path
+	if d.Engine == config.MySQL {
+		u := url.URL{Scheme: "mysql", Host: d.Addr, Path: "/" + d.Name, User: url.UserPassword(d.User, d.Password.Reveal())}
+		address = u.String()
+	}
+	database, err := sqlstore.Open(ctx, address, sqlstore.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return database, nil
+}
+
+// openAuth makes what tells buyers apart.
+func openAuth(c *config.Config, log *slog.Logger) (auth.Authenticator, error) {
+	o := auth.Options{Proxies: auth.Proxies(c.TrustedProxies), Log: log}
+	switch c.Auth.Kind {
+	case config.AuthOpen:
+		return auth.Open(), nil
+	case config.AuthHeader:
+		return auth.Header(c.Auth.Header, o)
+	case config.AuthJWKS:
+		return auth.JWKS(c.Auth.URL, o)
+	case config.AuthHS256:
+		return auth.HS256(c.Auth.Secret.Reveal(), o)
+	}
+	return nil, fmt.Errorf("auth %q is not known", c.Auth.Kind)
+}
+
+// Migrate brings the schema of the database that the settings name up to date.
+func Migrate(ctx context.Context, c config.Config) error {
+	database, err := openDatabase(ctx, &c)
+	if err != nil {
+		return err
+	}
+	defer database.Close()
+	return database.Migrate(ctx)
+}

@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"seckill"
+	"seckill/internal/admin"
+	"seckill/internal/order"
+	"seckill/internal/reconcile"
+	"seckill/stock"
+)
+
+// startJobs starts every loop of the process. They end by their context; one that
+// returns an error ends the process.
+func (a *App) startJobs(start func(name string, run func(context.Context) error)) {
+	writer := &order.Writer{
+		Source: a.stock.Outbox(), Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log,
+		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Unknown: a.lost,
+	}
+	expirer := &order.Expirer{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
+	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
+
+	start("activities", a.registry.Run)
+	start("keeper", a.keeper.Run)
+	start("order writer", writer.Run)
+	start("expirer", expirer.Run)
+	start("settler", settler.Run)
+	start("reconciler", a.reconciler.Run)
+	start("identities", a.identity.Run)
+	start("events", a.watch)
+	start("gauges", a.gauges)
+}
+
+// watch hands what happens in the stock to those who remember something of it. An event
+// that is missed while it reconnects is made up for by the readings of the levels.
+func (a *App) watch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := a.stock.Watch(ctx, func(e stock.Event) {
+			a.public.Notify(e)
+			a.registry.Notify(e)
+		})
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("the stock's events are interrupted", "error", err)
+			pause(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+// gauges reads, every second, the metrics that are states and not counts.
+func (a *App) gauges(ctx context.Context) error {
+	for ctx.Err() == nil {
+		a.readGauges(ctx)
+		pause(ctx, time.Second)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (a *App) readGauges(ctx context.Context) {
+	if n, err := a.database.DeadCount(ctx); err == nil {
+		a.metrics.DeadLetters.Set(float64(n))
+	}
+	age := 0.0
+	if b, err := a.stock.Outbox().Backlog(ctx); err == nil && !b.Oldest.IsZero() {
+		age = time.Since(b.Oldest).Seconds()
+	}
+	a.metrics.QueueOldest.Set(age)
+	for _, act := range a.registry.Activities() {
+		id := strconv.FormatInt(act.ID, 10)
+		l, ok := a.registry.Level(act.RunID())
+		if !ok {
+			a.metrics.QueueBacklog.DeleteLabelValues(id)
+			for _, state := range []string{"available", "queued", "awaiting_payment", "paid"} {
+				a.metrics.StockUnits.DeleteLabelValues(id, state)
+			}
+			continue
+		}
+		a.metrics.QueueBacklog.WithLabelValues(id).Set(float64(l.Queued))
+		a.metrics.StockUnits.WithLabelValues(id, "available").Set(float64(l.Available))
+		a.metrics.StockUnits.WithLabelValues(id, "queued").Set(float64(l.Queued))
+		a.metrics.StockUnits.WithLabelValues(id, "awaiting_payment").Set(float64(l.AwaitingPayment))
+		a.metrics.StockUnits.WithLabelValues(id, "paid").Set(float64(l.Paid))
+	}
+}
+
+// facts reads what the database says of a run, for reconciliation.
+func (a *App) facts(ctx context.Context, run seckill.RunID) (reconcile.Facts, error) {
+	u, err := a.database.Units(ctx, run)
+	if err != nil {
+		return reconcile.Facts{}, err
+	}
+	f := reconcile.Facts{Total: u.Total, Available: u.Available, AwaitingPayment: u.AwaitingPayment, Paid: u.Paid, Dead: u.Dead}
+	todos, err := a.database.Todos(ctx, 0, 1000)
+	if err != nil {
+		return f, err
+	}
+	for _, t := range todos {
+		if t.Run == run {
+			f.Todos = append(f.Todos, t.ID)
+		}
+	}
+	restocks, err := a.database.Restocks(ctx)
+	if err != nil {
+		return f, err
+	}
+	for _, r := range restocks {
+		if r.Run == run {
+			f.Restocks = append(f.Restocks, r.ID)
+		}
+	}
+	return f, nil
+}
+
+// retryDead is the desk's answer in the words of the admin API.
+func (a *App) retryDead(ctx context.Context, id int64, by seckill.Actor) (admin.Retry, error) {
+	r, err := a.desk.RetryDead(ctx, id, by)
+	return admin.Retry{Outcomes: r.Outcomes, Dead: r.Dead, Pending: r.Pending}, err
+}
