@@ -122,6 +122,7 @@ const (
 	OverLimit // What the buyer holds plus the quantity is over the limit.
 	Short     // Fewer units than asked for; nothing was taken.
 	Taken
+	Unknown // Not decided in time, or not known: for this attempt alone, what an error is for all.
 )
 
 // Decision is the answer to one attempt.

@@ -1,0 +1,211 @@
+// Package admin is the operators' door: the admin HTTP API, metrics, profiles, health and
+// readiness, and a page that says what is here. It checks the token, reads and
+// answers; it decides nothing and knows no driver. It serves no buyer.
+//
+// One file per resource. internal/app gives it what it needs of its neighbours.
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"seckill"
+	"seckill/internal/problem"
+	"seckill/internal/telemetry"
+)
+
+// Bounds of requests.
+const (
+	bodyBytesMax   = 1 << 20
+	reasonBytesMax = 512
+	pageMax        = 1000
+	pageDefault    = 100
+	// requestTimeout bounds what a request may wait for database and stock.
+	requestTimeout = 15 * time.Second
+)
+
+// Options of a [Server].
+type Options struct {
+	Operator   operator   // Required.
+	Levels     levels     // Required.
+	Books      books      // Required.
+	Reconciler reconciler // Required.
+	Desk       desk       // Required.
+	// RetryDead tries to write a dead letter again, at once. Required.
+	RetryDead func(ctx context.Context, id int64, by seckill.Actor) (Retry, error)
+	Audit     auditLog           // Required.
+	Metrics   *telemetry.Metrics // Required.
+	Log       *slog.Logger       // Required.
+
+	Token       string // What callers have to know. Required.
+	MetricsAuth bool   // Whether /metrics needs the token, too.
+	// Ready says why this node is not ready, or nil. Required.
+	Ready func() error
+}
+
+// Server answers operators. It is an [http.Handler].
+type Server struct {
+	o       Options
+	token   [sha256.Size]byte
+	tries   tries
+	handler http.Handler
+}
+
+// New makes a server.
+func New(o Options) (*Server, error) {
+	if o.Operator == nil || o.Levels == nil || o.Books == nil || o.Reconciler == nil || o.Desk == nil ||
+		o.RetryDead == nil || o.Audit == nil || o.Metrics == nil || o.Log == nil || o.Ready == nil {
+		return nil, errors.New("admin: every option but MetricsAuth is required")
+	}
+	if o.Token == "" {
+		return nil, errors.New("admin: a token is required")
+	}
+	s := &Server{o: o, token: sha256.Sum256([]byte(o.Token)), tries: newTries()}
+	s.handler = s.guard(s.routes())
+	return s, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// route is one request that is answered.
+type route struct {
+	pattern string // "METHOD /path".
+	open    bool   // Needs no token.
+	handler http.HandlerFunc
+}
+
+func (s *Server) routes() *http.ServeMux {
+	const activity = "/admin/v1/activities/{id}"
+	metrics := promhttp.HandlerFor(s.o.Metrics.Registry, promhttp.HandlerOpts{})
+	routes := []route{
+		{"GET /{$}", true, s.page},
+		{"GET /healthz", true, s.health},
+		{"GET /readyz", true, s.ready},
+		{"GET /metrics", !s.o.MetricsAuth, metrics.ServeHTTP},
+
+		{"POST /admin/v1/activities", false, s.api(s.createActivity)},
+		{"GET /admin/v1/activities", false, s.api(s.listActivities)},
+		{"GET " + activity, false, s.api(s.getActivity)},
+		{"POST " + activity + "/preload", false, s.api(s.command(s.o.Operator.Preload))},
+		{"POST " + activity + "/pause", false, s.api(s.command(s.o.Operator.Pause))},
+		{"POST " + activity + "/resume", false, s.api(s.command(s.o.Operator.Resume))},
+		{"POST " + activity + "/close", false, s.api(s.command(s.o.Operator.Close))},
+		{"POST " + activity + "/restock", false, s.api(s.restock)},
+		{"POST " + activity + "/rerun", false, s.api(s.rerun)},
+		{"POST " + activity + "/reconcile", false, s.api(s.reconcile)},
+
+		{"GET /admin/v1/dead-letters", false, s.api(s.listDead)},
+		{"POST /admin/v1/dead-letters/{id}/retry", false, s.api(s.retryDead)},
+		{"POST /admin/v1/dead-letters/{id}/drop", false, s.api(s.dropDead)},
+		{"POST /admin/v1/orders/{id}/paid", false, s.api(s.orderPaid)},
+		{"GET /admin/v1/audit", false, s.api(s.listAudit)},
+	}
+	routes = append(routes, profiles()...)
+
+	mux := http.NewServeMux()
+	paths := map[string][]string{}
+	open := map[string]bool{}
+	for _, r := range routes {
+		method, path, _ := strings.Cut(r.pattern, " ")
+		paths[path] = append(paths[path], method)
+		open[path] = r.open
+		mux.Handle(r.pattern, s.door(r.open, r.handler))
+	}
+	for path, methods := range paths {
+		mux.Handle(path, s.door(open[path], notAllowed(methods)))
+	}
+	// What is not there is not told to those who have no token either.
+	mux.Handle("/admin/", s.door(false, notFound))
+	mux.Handle("/", http.HandlerFunc(notFound))
+	return mux
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	problem.Write(w, r, problem.Plain(seckill.NotFound))
+}
+
+// notAllowed answers requests whose path is known and whose method is not.
+func notAllowed(methods []string) http.HandlerFunc {
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	slices.Sort(methods)
+	allow := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := problem.Negotiate(r.Header.Get("Accept-Language"))
+		refusal := &seckill.Refusal{Reason: seckill.InvalidRequest, Detail: "This address answers " + allow + "."}
+		w.Header().Set("Allow", allow)
+		w.Header().Set("Content-Type", problem.ContentType)
+		w.Header().Set("Content-Language", l.Tag())
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		_, _ = w.Write(problem.Append(nil, refusal, http.StatusMethodNotAllowed, l)) // A caller that has gone cannot be told.
+	}
+}
+
+// guard is around everything: headers that always hold, and the end of a panic.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		defer func() {
+			fault := recover()
+			if fault == nil {
+				return
+			}
+			if fault == http.ErrAbortHandler { //nolint:errorlint // The documented sentinel of a panic, never wrapped.
+				panic(fault)
+			}
+			s.o.Log.Error("admin: a handler panicked", "method", r.Method, "path", r.URL.Path, "fault", fault, "stack", stack())
+			problem.Write(w, r, problem.Plain(seckill.Internal))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answer is what a request of the API is answered with.
+type answer struct {
+	status   int
+	location string
+	body     any
+}
+
+// api makes a handler of a function that answers or fails.
+func (s *Server) api(handle func(r *http.Request) (answer, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
+		a, err := handle(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if a.location != "" {
+			w.Header().Set("Location", a.location)
+		}
+		writeJSON(w, a.status, a.body)
+	}
+}
+
+// fail answers with a refusal. An error that is none is logged here, where it ends.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	refusal := problem.Of(err)
+	if refusal == problem.Plain(seckill.Busy) {
+		refusal = &seckill.Refusal{Reason: seckill.Busy, Detail: "It is not known whether this was done; look before repeating it."}
+		if r.Method == http.MethodGet {
+			refusal.Detail = "The database or the stock cannot be asked now."
+		}
+		s.o.Log.Error("admin: a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	problem.Write(w, r, refusal)
+}

@@ -1,0 +1,192 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"seckill"
+	"seckill/internal/problem"
+)
+
+func newEngine(s *Server) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:      s.handle,
+		ErrorHandler: s.broken,
+		Logger:       quiet{},
+
+		ReadBufferSize:     headerBytesMax,
+		MaxRequestBodySize: bodyBytesMax,
+		ReadTimeout:        s.o.ReadTimeout,
+		WriteTimeout:       s.o.WriteTimeout,
+		IdleTimeout:        s.o.IdleTimeout,
+		// The listener turns away what is too much, and says so in our own words.
+		Concurrency: s.o.ConnsMax + 1024,
+
+		TCPKeepalive:                 true,
+		CloseOnShutdown:              true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		DisablePreParseMultipartForm: true,
+		SecureErrorLogMessage:        true,
+		LazyRequestTime:              true,
+		// A stream of events keeps the connection, and nothing else of a request.
+		KeepHijackedConns: true,
+	}
+}
+
+// quiet drops what the engine has to say: it is about connections that callers broke, and
+// it quotes what they sent.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// handle answers one request, whatever happens on the way.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	defer s.guard(ctx)
+	c := s.calls.Get().(*call)
+	c.begin(s, ctx)
+	s.route(c)
+	c.end()
+	s.calls.Put(c)
+}
+
+// guard makes a panic of one request that request's trouble alone. What was in use then is
+// not used again.
+func (s *Server) guard(ctx *fasthttp.RequestCtx) {
+	if p := recover(); p != nil {
+		s.o.Log.Error("a request panicked", "panic", p, "method", string(ctx.Method()), "path", string(ctx.Path()), "stack", string(debug.Stack()))
+		ctx.Response.Reset()
+		s.writeProblem(ctx, problem.Plain(seckill.Internal), 0, languageOf(ctx))
+		ctx.SetConnectionClose()
+	}
+}
+
+// broken answers what is no request.
+func (s *Server) broken(ctx *fasthttp.RequestCtx, err error) {
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.linger.Store(true)
+	}
+	ref, status := problem.Plain(seckill.InvalidRequest), fasthttp.StatusBadRequest
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		if s.o.Auth.Open() && string(ctx.Path()) == articlePath {
+			writeArticle(ctx, tooLargeBody, "", languageOf(ctx))
+			return
+		}
+		ref, status = tooLargeBody, 0
+	case errors.As(err, &small):
+		ref, status = tooLargeHeader, fasthttp.StatusRequestHeaderFieldsTooLarge
+	case errors.As(err, &timeout) && timeout.Timeout():
+		ref, status = tooSlow, fasthttp.StatusRequestTimeout
+	default:
+		ref = notHTTP
+	}
+	s.writeProblem(ctx, ref, status, languageOf(ctx))
+}
+
+func languageOf(ctx *fasthttp.RequestCtx) problem.Lang {
+	return problem.Negotiate(view(ctx.Request.Header.Peek("Accept-Language")))
+}
+
+// The refusals of what is no request. They must not be changed.
+var (
+	tooLargeBody   = &seckill.Refusal{Reason: seckill.TooLarge, Detail: "The body may have at most " + strconv.Itoa(bodyBytesMax) + " bytes."}
+	tooLargeHeader = &seckill.Refusal{Reason: seckill.TooLarge, Detail: "The request line and the headers may have at most " + strconv.Itoa(headerBytesMax) + " bytes."}
+	tooSlow        = &seckill.Refusal{Reason: seckill.InvalidRequest, Detail: "The request did not arrive in time."}
+	notHTTP        = &seckill.Refusal{Reason: seckill.InvalidRequest, Detail: "The request is not well-formed HTTP."}
+)
+
+// listener bounds how many connections there are at once.
+type listener struct {
+	net.Listener
+	s *Server
+}
+
+// Accept answers a connection that is too much with "busy", and waits for the next.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // The engine looks at what it is.
+		}
+		c := &conn{Conn: raw, s: l.s}
+		if l.s.conns.Add(1) <= int64(l.s.o.ConnsMax) {
+			return c, nil
+		}
+		c.linger.Store(true)
+		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = raw.Write(busyAnswer())
+		go c.Close() //nolint:errcheck // Bounded by lingersMax and lingerTime; the caller is gone either way.
+	}
+}
+
+func busyAnswer() []byte {
+	ref := problem.Plain(seckill.Busy)
+	body := problem.Encode(ref, problem.EN)
+	b := []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: " + problem.ContentType + "\r\nCache-Control: no-store\r\nConnection: close\r\nRetry-After: ")
+	b = strconv.AppendInt(b, int64(problem.RetryAfter(ref)), 10)
+	b = append(b, "\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(body)), 10)
+	b = append(b, "\r\n\r\n"...)
+	return append(b, body...)
+}
+
+// Bounds of closing slowly.
+const (
+	lingersMax     = 256
+	lingerTime     = time.Second
+	lingerBytesMax = 8 << 20
+)
+
+// conn counts itself, and can close in a way that lets a caller who is still sending
+// read the answer: closing with unread bytes resets the connection, and the answer with it.
+type conn struct {
+	net.Conn
+	s      *Server
+	linger atomic.Bool
+	closed atomic.Bool
+}
+
+func (c *conn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	defer c.s.conns.Add(-1)
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
+		select {
+		case c.s.lingers <- struct{}{}:
+			if half.CloseWrite() == nil && c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+				_, _ = io.CopyN(io.Discard, c.Conn, lingerBytesMax)
+			}
+			<-c.s.lingers
+		default: // Too many do this: reset it.
+		}
+	}
+	return c.Conn.Close()
+}
+
+// SetKeepAlive and SetKeepAlivePeriod let the engine find connections of which nothing
+// but the address is left.
+func (c *conn) SetKeepAlive(on bool) error {
+	if t, ok := c.Conn.(*net.TCPConn); ok {
+		return t.SetKeepAlive(on)
+	}
+	return nil
+}
+
+// SetKeepAlivePeriod is part of what the engine asks for.
+func (c *conn) SetKeepAlivePeriod(d time.Duration) error {
+	if t, ok := c.Conn.(*net.TCPConn); ok {
+		return t.SetKeepAlivePeriod(d)
+	}
+	return nil
+}

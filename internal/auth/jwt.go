@@ -1,0 +1,149 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/maypok86/otter/v2"
+
+	"seckill"
+)
+
+// TokenBytesMax bounds a token.
+const TokenBytesMax = 4096
+
+// entryBytes is about what the cache needs beside a token and its buyer.
+const entryBytes = 160
+
+// errKeysUnknown is not a no: the keys that could tell are not there.
+var errKeysUnknown = errors.New("the keys that verify tokens are not known yet")
+
+// bearer verifies JWTs, and remembers those that were good, so that a buyer who
+// keeps clicking costs one verification.
+type bearer struct {
+	parser *jwt.Parser
+	keys   jwt.Keyfunc
+	now    func() time.Time
+	// good holds verified tokens whole: a hash of them could be made to collide.
+	good *otter.Cache[string, verified]
+}
+
+type verified struct {
+	buyer string
+	until int64 // Unix seconds, leeway included.
+}
+
+func newBearer(algorithms []string, keys jwt.Keyfunc, o Options) (*bearer, error) {
+	good, err := otter.New(&otter.Options[string, verified]{
+		MaximumWeight: uint64(o.CacheBytes),
+		Weigher:       func(token string, v verified) uint32 { return uint32(len(token) + len(v.buyer) + entryBytes) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the token cache: %w", err)
+	}
+	return &bearer{
+		parser: jwt.NewParser(jwt.WithValidMethods(algorithms), jwt.WithLeeway(Leeway), jwt.WithTimeFunc(o.Now)),
+		keys:   keys, now: o.Now, good: good,
+	}, nil
+}
+
+// HS256 verifies tokens that were signed with a shared secret.
+func HS256(secret string, o Options) (Authenticator, error) {
+	if secret == "" {
+		return nil, errors.New("the JWT secret is empty")
+	}
+	key := []byte(secret)
+	b, err := newBearer([]string{jwt.SigningMethodHS256.Alg()}, func(*jwt.Token) (any, error) { return key, nil }, o.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bearer) Header() string { return "Authorization" }
+func (b *bearer) Open() bool     { return false }
+
+func (b *bearer) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (b *bearer) Buyer(value string, _ netip.Addr) (string, error) {
+	if value == "" {
+		return "", errMissing
+	}
+	token, ok := bearerToken(value)
+	if !ok {
+		return "", errNotBearer
+	}
+	if v, ok := b.good.GetIfPresent(token); ok && b.now().Unix() < v.until {
+		return v.buyer, nil
+	}
+	return b.verify(token)
+}
+
+func bearerToken(value string) (string, bool) {
+	const scheme = "bearer "
+	if len(value) <= len(scheme) {
+		return "", false
+	}
+	for i := range len(scheme) {
+		if value[i]|0x20 != scheme[i] {
+			return "", false
+		}
+	}
+	value = value[len(scheme):]
+	for value != "" && value[0] == ' ' {
+		value = value[1:]
+	}
+	return value, value != "" && len(value) <= TokenBytesMax
+}
+
+func (b *bearer) verify(view string) (string, error) {
+	// The view may be of a buffer that is used again; what is kept must not be.
+	token := string([]byte(view))
+	var claims claims
+	_, err := b.parser.ParseWithClaims(token, &claims, b.keys)
+	switch {
+	case err == nil:
+	case errors.Is(err, errKeysUnknown):
+		return "", errKeysUnknown
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return "", errExpired
+	case errors.Is(err, jwt.ErrTokenNotValidYet):
+		return "", errNotYet
+	default:
+		return "", errBadToken
+	}
+	if !seckill.ValidBuyer(claims.Subject) {
+		return "", errNoSubject
+	}
+	v := verified{buyer: claims.Subject, until: math.MaxInt64}
+	if claims.ExpiresAt != nil {
+		v.until = claims.ExpiresAt.Add(Leeway).Unix()
+	}
+	b.good.Set(token, v)
+	return v.buyer, nil
+}
+
+// claims are those that count here; a token may say anything else in any form.
+type claims struct {
+	Subject   string           `json:"sub"`
+	ExpiresAt *jwt.NumericDate `json:"exp"`
+	NotBefore *jwt.NumericDate `json:"nbf"`
+}
+
+func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
+func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
+func (c *claims) GetSubject() (string, error)                  { return c.Subject, nil }
+func (c *claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil } //nolint:nilnil // The parser asks so.
+func (c *claims) GetIssuer() (string, error)                   { return "", nil }
+func (c *claims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }
+
+// forget is called when the keys have changed: a token of a key that is gone is void.
+func (b *bearer) forget() { b.good.InvalidateAll() }

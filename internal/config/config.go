@@ -1,0 +1,165 @@
+// Package config holds the settings of a server: one struct, its defaults, and how
+// it is read from flags, SECKILL_ variables and a YAML file, in that order of
+// precedence. All mistakes are found at once.
+//
+// It opens and connects nothing: internal/app does that, from a Config that is
+// valid. internal/cli reads one.
+package config
+
+import (
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"time"
+)
+
+// Config is everything that can be set. Its zero value is not useful: start from
+// [Default] or [Load].
+type Config struct {
+	Listen      string // Public listener, host:port; port 0 picks a free one. Default 127.0.0.1:8080.
+	AdminListen string // Admin listener, host:port. Default 127.0.0.1:8081.
+
+	Stock    string   // "embedded", the only one that is built in. Default "embedded".
+	Queue    string   // "embedded", or "" to follow Stock. Load fills it in.
+	Database Database // Zero means SQLite in Data; see SQL. Load fills it in.
+	Data     string   // Folder of the embedded engines. Default "./data".
+
+	Auth           Auth           // Who the buyers are. No default: a server must be told.
+	AdminToken     Secret         // Bearer token of the admin API. No default.
+	TrustedProxies []netip.Prefix // Whose X-Forwarded-For, and identity header, is believed. Default none.
+	Roles          Roles          // What this process does. Default everything.
+
+	SimulatePayment bool // Buyers may "pay" through the API. Default false; only for demos.
+	MetricsAuth     bool // /metrics needs the admin token as well. Default false.
+
+	// Rate limits of purchases. They are parsed and checked, but no gate of this
+	// version applies them yet.
+	LimitIP     Limit // By client address. Default 10/s:20.
+	LimitUser   Limit // By buyer. Default 5/s:5.
+	LimitDevice Limit // By X-Device-Id. Default 10/s:20.
+
+	BacklogHigh int64 // Reservations without an order at which intake stops. Default 100000, 1 to 1e9.
+	BacklogLow  int64 // At which it starts again; at most BacklogHigh. Default 50000, or half of a lower BacklogHigh; 0 to 1e9.
+
+	ReserveTimeout   time.Duration // How long a purchase may wait for the stock. Default 2s, 10ms to 30s.
+	WriteBatchMax    int           // Reservations that become orders in one transaction. Default 500, 1 to 2000.
+	WriteAttemptsMax int           // Attempts at one reservation before it is a dead letter. Default 8, 1 to 100.
+	Retention        time.Duration // How long the stock keeps a run that is over. Default 168h, 1s to 8760h.
+	ReconcileEvery   time.Duration // Between two comparisons of stock, queue and database. Default 1m, 1s to 24h.
+
+	LogLevel     slog.Level    // Default info.
+	LogFormat    string        // "text" or "json". Default "text".
+	DrainTimeout time.Duration // For what is under way when the process is told to stop. Default 8s, 100ms to less than 10s.
+
+	// Warnings are for the log of a server that starts all the same.
+	Warnings []string
+}
+
+// Default is what holds when nothing is said.
+func Default() Config {
+	return Config{
+		Listen:           "127.0.0.1:8080",
+		AdminListen:      "127.0.0.1:8081",
+		Stock:            Embedded,
+		Data:             "./data",
+		Roles:            Roles{Gateway: true, Worker: true, Console: true},
+		LimitIP:          Limit{PerSecond: 10, Burst: 20},
+		LimitUser:        Limit{PerSecond: 5, Burst: 5},
+		LimitDevice:      Limit{PerSecond: 10, Burst: 20},
+		BacklogHigh:      100_000,
+		BacklogLow:       50_000,
+		ReserveTimeout:   2 * time.Second,
+		WriteBatchMax:    500,
+		WriteAttemptsMax: 8,
+		Retention:        168 * time.Hour,
+		ReconcileEvery:   time.Minute,
+		LogLevel:         slog.LevelInfo,
+		LogFormat:        "text",
+		DrainTimeout:     8 * time.Second,
+	}
+}
+
+// Embedded is the engine that lives in this process and a file.
+const Embedded = "embedded"
+
+// SQL is the database that is meant: Database, or the file seckill.db in Data.
+func (c *Config) SQL() Database {
+	if c.Database.Engine != "" {
+		return c.Database
+	}
+	return Database{Engine: SQLite, Path: filepath.Join(c.Data, "seckill.db")}
+}
+
+// The engines of a [Database].
+const (
+	SQLite = "sqlite"
+	MySQL  = "mysql"
+)
+
+// Database says where orders are kept.
+type Database struct {
+	Engine string // SQLite or MySQL.
+	Path   string // Of the file, for SQLite.
+
+	// For MySQL.
+	Addr     string // host:port.
+	User     string
+	Password Secret
+	Name     string
+}
+
+// String is for people: it has no password.
+func (d Database) String() string {
+	switch d.Engine {
+	case SQLite:
+		return SQLite + ":" + d.Path
+	case MySQL:
+		return MySQL + "://" + d.User + "@" + d.Addr + "/" + d.Name
+	}
+	return ""
+}
+
+// The kinds of [Auth].
+const (
+	AuthHS256  = "jwt:hs256"
+	AuthJWKS   = "jwt:jwks"
+	AuthHeader = "header"
+	AuthOpen   = "open"
+)
+
+// Auth says how a buyer proves who it is.
+type Auth struct {
+	Kind   string // One of the constants; "" is not set.
+	Secret Secret // The key of AuthHS256.
+	URL    string // The key set of AuthJWKS.
+	Header string // The header of AuthHeader, in canonical form.
+}
+
+// String is for people: it has no secret.
+func (a Auth) String() string {
+	switch a.Kind {
+	case AuthHS256:
+		return AuthHS256 + ":***"
+	case AuthJWKS:
+		return AuthJWKS + ":" + a.URL
+	case AuthHeader:
+		return AuthHeader + ":" + a.Header
+	}
+	return a.Kind
+}
+
+// Roles are what one process does.
+type Roles struct {
+	Gateway bool // Answers buyers.
+	Worker  bool // Writes orders, and does the jobs of activities.
+	Console bool // Serves the console and the admin API; health and metrics are served by all.
+}
+
+// Limit is a token bucket. Its zero value is "off".
+type Limit struct {
+	PerSecond float64 // Above 0, up to 1e6.
+	Burst     int     // 1 to 1e6.
+}
+
+// Off tells that there is no limit.
+func (l Limit) Off() bool { return l == Limit{} }

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"time"
+)
+
+// Validate finds everything that is wrong with the settings of a server, and says it
+// at once; see [Mistakes]. [Load] has called it.
+func (c *Config) Validate() error {
+	return join(c.check(flagName, nil))
+}
+
+func flagName(setting string) string { return "--" + setting }
+
+// check looks at bounds, and at settings that have to fit one another. name says what
+// the user calls a setting; those in skip are known to be wrong already.
+func (c *Config) check(name func(string) string, skip map[string]bool) []*Mistake {
+	k := &checker{name: name, skip: skip}
+	c.checkRequired(k)
+	c.checkBounds(k)
+	c.checkTogether(k)
+	return k.found
+}
+
+type checker struct {
+	name  func(string) string
+	skip  map[string]bool
+	found []*Mistake
+}
+
+// require notes a mistake unless ok, or unless one of the settings that it is about
+// is wrong already; the first of them is named.
+func (k *checker) require(ok bool, what, accepted string, settings ...string) {
+	if ok {
+		return
+	}
+	for _, s := range settings {
+		if k.skip[s] {
+			return
+		}
+	}
+	k.found = append(k.found, &Mistake{k.name(settings[0]), what, accepted})
+}
+
+func (c *Config) checkRequired(k *checker) {
+	k.require(c.Auth.Kind != "", "is required: nobody can buy before it is known how buyers prove who they are", authForms, "auth")
+	k.require(!c.AdminToken.Empty(), "is required: the admin API needs a secret of your own", "any printable text without spaces, or @FILE", "admin-token")
+}
+
+func (c *Config) checkBounds(k *checker) {
+	listen := func(setting, value string) {
+		_, err := parseListen(value)
+		k.require(err == nil, "is not host:port", "host:port such as 127.0.0.1:8080", setting)
+	}
+	within := func(setting string, value, least, most int64) {
+		k.require(value >= least && value <= most, fmt.Sprintf("%d is out of bounds", value), fmt.Sprintf("%d to %d", least, most), setting)
+	}
+	lasts := func(setting string, value, least, most time.Duration) {
+		k.require(value >= least && value <= most, short(value)+" is out of bounds", short(least)+" to "+short(most), setting)
+	}
+	limit := func(setting string, l Limit) {
+		k.require(l.Off() || l.valid(), "is out of bounds", "RATE/s:BURST with both up to 1000000, or off", setting)
+	}
+	listen("listen", c.Listen)
+	listen("admin-listen", c.AdminListen)
+	k.require(c.Data != "", "is empty", "a folder, which is made if it is not there", "data")
+	limit("limit-ip", c.LimitIP)
+	limit("limit-user", c.LimitUser)
+	limit("limit-device", c.LimitDevice)
+	within("backlog-high", c.BacklogHigh, 1, 1_000_000_000)
+	within("backlog-low", c.BacklogLow, 0, 1_000_000_000)
+	within("write-batch-max", int64(c.WriteBatchMax), 1, 2000)
+	within("write-attempts-max", int64(c.WriteAttemptsMax), 1, 100)
+	lasts("reserve-timeout", c.ReserveTimeout, 10*time.Millisecond, 30*time.Second)
+	lasts("retention", c.Retention, time.Second, 8760*time.Hour)
+	lasts("reconcile-every", c.ReconcileEvery, time.Second, 24*time.Hour)
+	k.require(c.DrainTimeout >= 100*time.Millisecond && c.DrainTimeout < 10*time.Second,
+		short(c.DrainTimeout)+" is out of bounds", "100ms to less than 10s", "drain-timeout")
+	k.require(c.LogFormat == "text" || c.LogFormat == "json", "is not a format", "text or json", "log-format")
+}
+
+func (c *Config) checkTogether(k *checker) {
+	k.require(c.Stock == Embedded, "is not a stock that is built in", Embedded, "stock")
+	k.require(c.Queue == "" || c.Queue == Embedded, "is not a queue that is built in", Embedded, "queue")
+	all := c.Roles.Gateway && c.Roles.Worker && c.Roles.Console
+	k.require(c.Stock != Embedded || all, "the embedded stock lives in one process, which has to do everything",
+		"gateway,worker,console", "roles", "stock")
+	k.require(c.Auth.Kind != AuthHeader || len(c.TrustedProxies) > 0,
+		"header:NAME believes a header, so it has to be known which gateway sets it",
+		"header:NAME together with --trusted-proxies", "auth", "trusted-proxies")
+	k.require(c.BacklogHigh < 1 || c.BacklogLow <= c.BacklogHigh, fmt.Sprintf("%d is above the high mark of %d", c.BacklogLow, c.BacklogHigh),
+		"at most --backlog-high", "backlog-low", "backlog-high")
+	_, port, _ := net.SplitHostPort(c.Listen)
+	k.require(c.Listen != c.AdminListen || port == "0", "is the address of the public listener as well",
+		"an address of its own, which buyers cannot reach", "admin-listen", "listen")
+}
+
+// short prints a duration without its zero parts: 1m, not 1m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if d%time.Minute == 0 && d != 0 {
+		s = s[:len(s)-len("0s")]
+		if d%time.Hour == 0 {
+			s = s[:len(s)-len("0m")]
+		}
+	}
+	return s
+}

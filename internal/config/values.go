@@ -1,0 +1,349 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Parsers of values. Each returns a *wrong. None of them puts into its error what
+// may be a secret; parse adds the value where that is safe.
+
+func parseListen(s string) (string, error) {
+	no := &wrong{"is not host:port", "host:port such as 127.0.0.1:8080, or :8080 for all addresses; port 0 picks a free one"}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || !digits(port) {
+		return "", no
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+		return "", &wrong{"has a port above 65535", "a port from 0 to 65535"}
+	}
+	if !hostName(host) {
+		return "", no
+	}
+	return s, nil
+}
+
+// hostName accepts what a listener or a dialer may be given before the colon.
+func hostName(s string) bool {
+	if s == "" {
+		return true
+	}
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_') {
+			return false
+		}
+	}
+	return len(s) <= 253
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func parseStock(s string) (string, error) {
+	if s == Embedded {
+		return s, nil
+	}
+	return "", notBuilt("stock", s, "redis://", "rediss://", "redis-cluster://", "redis-sentinel://")
+}
+
+func parseQueue(s string) (string, error) {
+	if s == Embedded {
+		return s, nil
+	}
+	return "", notBuilt("queue", s, "redis-stream", "redis-list", "kafka://", "amqp://", "rocketmq://")
+}
+
+// notBuilt tells what will come from what will not. The value may hold a password.
+func notBuilt(what, s string, planned ...string) error {
+	for _, p := range planned {
+		if s == p || strings.HasSuffix(p, "://") && strings.HasPrefix(s, p) {
+			return &wrong{p + " is not built into this version yet", Embedded}
+		}
+	}
+	return &wrong{"is not a " + what, Embedded}
+}
+
+func parseDatabase(s string) (Database, error) {
+	no := func(what string) (Database, error) {
+		return Database{}, &wrong{what, "sqlite:PATH, or mysql://user:pass@host:port/name (percent-encode special characters)"}
+	}
+	if path, ok := strings.CutPrefix(s, "sqlite:"); ok {
+		if path == "" || strings.ContainsRune(path, 0) {
+			return no("names no file")
+		}
+		return Database{Engine: SQLite, Path: path}, nil
+	}
+	if !strings.HasPrefix(s, "mysql://") {
+		return no("is not a database")
+	}
+	// The text of url.Parse's error would show the password.
+	u, err := url.Parse(s)
+	if err != nil {
+		return no("is not a well-formed URL")
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	switch {
+	case u.Hostname() == "" || !hostName(u.Hostname()):
+		return no("names no host")
+	case u.User == nil || u.User.Username() == "":
+		return no("names no user")
+	case name == "" || strings.Contains(name, "/"):
+		return no("names no database after the host")
+	case u.RawQuery != "" || u.Fragment != "":
+		return no("has something after the database's name")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return no("has a port that is not 1 to 65535")
+	}
+	password, _ := u.User.Password()
+	return Database{
+		Engine: MySQL, Addr: net.JoinHostPort(u.Hostname(), port), User: u.User.Username(),
+		Password: NewSecret(password), Name: name,
+	}, nil
+}
+
+func parseData(s string) (string, error) {
+	if strings.TrimSpace(s) == "" || strings.ContainsRune(s, 0) {
+		return "", &wrong{"is empty", "a folder, which is made if it is not there"}
+	}
+	return s, nil
+}
+
+const authForms = "jwt:hs256:SECRET, jwt:hs256:@FILE, jwt:jwks:URL, header:NAME, or open"
+
+func parseAuth(s string) (Auth, error) {
+	if s == AuthOpen {
+		return Auth{Kind: AuthOpen}, nil
+	}
+	if secret, ok := strings.CutPrefix(s, AuthHS256+":"); ok {
+		key, err := secretOrFile(secret)
+		if err != nil {
+			return Auth{}, err
+		}
+		return Auth{Kind: AuthHS256, Secret: key}, nil
+	}
+	if address, ok := strings.CutPrefix(s, AuthJWKS+":"); ok {
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+			return Auth{}, &wrong{"has no usable address of a key set", "jwt:jwks:https://host/path, without user and password"}
+		}
+		return Auth{Kind: AuthJWKS, URL: address}, nil
+	}
+	if name, ok := strings.CutPrefix(s, AuthHeader+":"); ok {
+		if !token(name) {
+			return Auth{}, &wrong{"has no usable name of a header", "header:NAME such as header:X-User-Id"}
+		}
+		return Auth{Kind: AuthHeader, Header: textproto.CanonicalMIMEHeaderKey(name)}, nil
+	}
+	return Auth{}, &wrong{"is not a way to know buyers", authForms}
+}
+
+// token accepts the characters of a header's name.
+func token(s string) bool {
+	for _, r := range s {
+		if r <= ' ' || r > '~' || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
+
+const secretBytesMax = 64 << 10
+
+// secretOrFile reads @FILE, and takes anything else as the secret itself.
+func secretOrFile(s string) (Secret, error) {
+	name, ok := strings.CutPrefix(s, "@")
+	if !ok {
+		if s == "" {
+			return Secret{}, &wrong{"has an empty secret", "the secret, or @FILE to read it from a file"}
+		}
+		return NewSecret(s), nil
+	}
+	no := func(why string) (Secret, error) {
+		return Secret{}, &wrong{"the file after @ " + why, "@FILE with the secret alone in it, readable by this process"}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		// Not the name: somebody's secret may begin with an @.
+		return no("cannot be opened (" + bare(err) + ")")
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, secretBytesMax+1))
+	if err != nil {
+		return no("cannot be read (" + bare(err) + ")")
+	}
+	if len(text) > secretBytesMax {
+		return no("is longer than 64 KiB")
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	if secret == "" {
+		return no("is empty")
+	}
+	return NewSecret(secret), nil
+}
+
+// bare is the reason of a failed file operation, without the name of the file.
+func bare(err error) string {
+	var e *os.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return "not readable"
+}
+
+func parseAdminToken(s string) (Secret, error) {
+	secret, err := secretOrFile(s)
+	if err != nil {
+		return Secret{}, err
+	}
+	for _, r := range secret.Reveal() {
+		if r <= ' ' || r > '~' {
+			return Secret{}, &wrong{"has characters that a header cannot carry", "printable ASCII without spaces, or @FILE"}
+		}
+	}
+	return secret, nil
+}
+
+func parseProxies(s string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		p, err := netip.ParsePrefix(part)
+		if err != nil {
+			a, err := netip.ParseAddr(part)
+			if err != nil || a.Zone() != "" {
+				return nil, &wrong{fmt.Sprintf("%q is not a network", part), "networks such as 10.0.0.0/8,fd00::/8, separated by commas"}
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		// A client's address is compared without its IPv4-in-IPv6 form.
+		if p.Addr().Is4In6() {
+			if p.Bits() < 96 {
+				return nil, &wrong{fmt.Sprintf("%q mixes IPv4 and IPv6", part), "IPv4 networks as 10.0.0.0/8"}
+			}
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		if p = p.Masked(); !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+func parseRoles(s string) (Roles, error) {
+	var r Roles
+	for part := range strings.SplitSeq(s, ",") {
+		switch strings.TrimSpace(part) {
+		case "gateway":
+			r.Gateway = true
+		case "worker":
+			r.Worker = true
+		case "console":
+			r.Console = true
+		default:
+			return Roles{}, &wrong{fmt.Sprintf("%q is not a role", strings.TrimSpace(part)), "gateway, worker and console, separated by commas"}
+		}
+	}
+	return r, nil
+}
+
+func parseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, &wrong{"is neither true nor false", "true or false"}
+}
+
+func parseLimit(s string) (Limit, error) {
+	no := &wrong{"is not a rate", "RATE/s:BURST such as 10/s:20, rate and burst up to 1000000, burst at least 1; or off"}
+	if s == "off" {
+		return Limit{}, nil
+	}
+	rate, burst, ok := strings.Cut(s, "/s:")
+	whole, part, point := strings.Cut(rate, ".")
+	if !ok || !digits(whole) || point && !digits(part) || !digits(burst) {
+		return Limit{}, no
+	}
+	r, err := strconv.ParseFloat(rate, 64)
+	b, err2 := strconv.Atoi(burst)
+	if err != nil || err2 != nil {
+		return Limit{}, no
+	}
+	l := Limit{r, b}
+	if !l.valid() {
+		return Limit{}, no
+	}
+	return l, nil
+}
+
+const limitMax = 1_000_000
+
+// valid says nothing of off, which always is.
+func (l Limit) valid() bool {
+	return l.PerSecond > 0 && l.PerSecond <= limitMax && l.Burst >= 1 && l.Burst <= limitMax
+}
+
+func parseInt(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, &wrong{"is not a whole number", "a whole number"}
+	}
+	return n, nil
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, &wrong{"is not a duration", "a number with its unit, such as 500ms, 2s, 1m or 168h"}
+	}
+	return d, nil
+}
+
+func parseLevel(s string) (slog.Level, error) {
+	switch s {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, &wrong{"is not a level", "debug, info, warn or error"}
+}
+
+func parseFormat(s string) (string, error) {
+	if s != "text" && s != "json" {
+		return "", &wrong{"is not a format", "text or json"}
+	}
+	return s, nil
+}
+
+// ParseAuth reads a value of --auth, for commands that play buyers.
+func ParseAuth(s string) (Auth, error) { return parseAuth(s) }
+
+// ParseToken reads a value of --admin-token, for commands that are an operator's.
+func ParseToken(s string) (Secret, error) { return parseAdminToken(s) }

@@ -1,0 +1,210 @@
+// Package gate decides who may try to buy, from what this node knows by itself: no
+// check waits for anybody. It never touches the stock, and a yes of it promises
+// nothing. The public door owns one.
+package gate
+
+import (
+	"errors"
+	"time"
+
+	"seckill"
+)
+
+// replayGrace is how long after the end a request with an idempotency key still goes
+// to the stock: its first try may have got a ticket in the last moment, and lost the answer.
+const replayGrace = time.Minute
+
+// Options of a Gate. Zero fields take the defaults.
+type Options struct {
+	BuyersMax int           // Buyers of whom something is remembered, 1,000,000; at least 1,000.
+	BuyerTTL  time.Duration // How long, as an event may be missed, 30 s.
+	// Eligible tells whether a buyer is on the list of an activity that is for listed
+	// buyers only. Nil: nobody is on any list.
+	Eligible func(a *seckill.Activity, buyer string) bool
+}
+
+// Gate is the ordered checks and what they know. It may be used concurrently.
+type Gate struct {
+	knowledge
+	eligible func(a *seckill.Activity, buyer string) bool
+}
+
+// New makes a gate that knows nothing yet.
+func New(o Options) (*Gate, error) {
+	if o.BuyersMax == 0 {
+		o.BuyersMax = 1_000_000
+	}
+	if o.BuyersMax < 1000 {
+		return nil, errors.New("BuyersMax must be at least 1000")
+	}
+	if o.BuyerTTL == 0 {
+		o.BuyerTTL = 30 * time.Second
+	}
+	if o.Eligible == nil {
+		o.Eligible = func(*seckill.Activity, string) bool { return false }
+	}
+	g := &Gate{eligible: o.Eligible}
+	if err := g.open(o.BuyersMax, o.BuyerTTL); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Request is one buyer's wish. It may be used again once Check has answered and
+// the answer was dealt with; its strings may be views.
+type Request struct {
+	Activity *seckill.Activity // Nil if there is none.
+	Buyer    string
+	Quantity int
+	Key      string // Idempotency key, "" if none.
+	Now      time.Time
+
+	refusal  seckill.Refusal // Room for one that says more than its reason.
+	run      *run
+	buyer    buyer // What is known of the buyer.
+	known    bool
+	repeated bool
+}
+
+// Answer is what the gate says. With neither a refusal nor a ticket, the request goes
+// on to the stock.
+type Answer struct {
+	Refusal *seckill.Refusal // Valid as long as the request is not used again.
+	Ticket  string           // The same request got this ticket before.
+	Ahead   int64            // What was in front of it then.
+	Mark    Mark             // To be handed to Learn with what the stock says.
+}
+
+// check refuses a request, or says nil.
+type check struct {
+	reason seckill.Reason
+	refuse func(*Gate, *Request) *seckill.Refusal
+}
+
+// order is the order of refusals: of several that hold, the first is said. Nothing
+// else decides it. The body and the caller's identity are checked before, as far as a
+// door must read both to make a Request (invalid_request, unauthenticated).
+var order = [...]check{
+	// blocked comes here with the block lists,
+	// rate_limited with the rate limits.
+	{seckill.NotFound, (*Gate).notFound},
+	{seckill.NoReason, (*Gate).recall}, // Refuses nothing: a request that was answered before gets the same answer.
+	{seckill.Paused, (*Gate).paused},
+	{seckill.Busy, (*Gate).busy},
+	{seckill.NotStarted, (*Gate).notStarted},
+	{seckill.Ended, (*Gate).ended},
+	{seckill.NotEligible, (*Gate).notEligible},
+	// challenge_required comes here with the challenge,
+	// replayed with the entry token.
+	{seckill.AlreadyPurchased, (*Gate).alreadyPurchased},
+	{seckill.SoldOut, (*Gate).soldOut},
+}
+
+// Check asks the checks in their order.
+func (g *Gate) Check(r *Request) Answer {
+	r.run, r.buyer, r.known, r.repeated = nil, buyer{}, false, false
+	for i := range order {
+		if ref := order[i].refuse(g, r); ref != nil {
+			return Answer{Refusal: ref}
+		}
+		if r.repeated {
+			return Answer{Ticket: r.buyer.ticket, Ahead: r.buyer.ahead}
+		}
+	}
+	return Answer{Mark: r.run.mark()}
+}
+
+// plain holds refusals that say nothing but their reason. They must not be changed.
+var plain = [...]*seckill.Refusal{
+	seckill.NotFound:    seckill.Refuse(seckill.NotFound),
+	seckill.Paused:      seckill.Refuse(seckill.Paused),
+	seckill.Busy:        seckill.Refuse(seckill.Busy),
+	seckill.Ended:       seckill.Refuse(seckill.Ended),
+	seckill.NotEligible: seckill.Refuse(seckill.NotEligible),
+	seckill.SoldOut:     seckill.Refuse(seckill.SoldOut),
+}
+
+func (g *Gate) notFound(r *Request) *seckill.Refusal {
+	if r.Activity == nil {
+		return plain[seckill.NotFound]
+	}
+	return nil
+}
+
+// recall looks up what is known of the buyer, and knows a request that it has seen.
+func (g *Gate) recall(r *Request) *seckill.Refusal {
+	r.run = g.runOf(r.Activity.RunID())
+	r.buyer, r.known = g.buyerOf(r.run, r.Buyer, r.Now)
+	r.repeated = r.known && r.Key != "" && r.buyer.ticket != "" && r.Key == r.buyer.key && r.Quantity == r.buyer.quantity
+	return nil
+}
+
+func (g *Gate) paused(r *Request) *seckill.Refusal {
+	if r.Activity.Paused {
+		return plain[seckill.Paused]
+	}
+	return nil
+}
+
+// busy holds while there is no stock to ask: it is being rebuilt, or is late in being loaded.
+func (g *Gate) busy(r *Request) *seckill.Refusal {
+	a := r.Activity
+	late := a.Phase == seckill.PhaseScheduled && !r.Now.Before(a.StartsAt) && r.Now.Before(a.EndsAt)
+	if a.Phase == seckill.PhaseRebuilding || late {
+		return plain[seckill.Busy]
+	}
+	return nil
+}
+
+func (g *Gate) notStarted(r *Request) *seckill.Refusal {
+	a := r.Activity
+	if a.Phase == seckill.PhaseClosed || !r.Now.Before(a.StartsAt) {
+		return nil
+	}
+	r.refusal = seckill.Refusal{Reason: seckill.NotStarted, StartsAt: a.StartsAt}
+	return &r.refusal
+}
+
+func (g *Gate) ended(r *Request) *seckill.Refusal {
+	a := r.Activity
+	switch {
+	case a.Phase == seckill.PhaseClosed:
+		return plain[seckill.Ended]
+	case r.Now.Before(a.EndsAt):
+		return nil
+	case a.Phase == seckill.PhaseLoaded && r.Key != "" && r.Now.Sub(a.EndsAt) < replayGrace:
+		return nil
+	}
+	return plain[seckill.Ended]
+}
+
+func (g *Gate) notEligible(r *Request) *seckill.Refusal {
+	if r.Activity.Audience == seckill.AudienceListed && !g.eligible(r.Activity, r.Buyer) {
+		return plain[seckill.NotEligible]
+	}
+	return nil
+}
+
+// alreadyPurchased leaves a request with an unknown key to the stock: it may be one whose
+// answer was lost.
+func (g *Gate) alreadyPurchased(r *Request) *seckill.Refusal {
+	if !r.known || r.buyer.over == 0 || r.Quantity < r.buyer.over || r.Key != "" && r.Key != r.buyer.key && r.Key != r.buyer.refused {
+		return nil
+	}
+	r.refusal = seckill.Refusal{Reason: seckill.AlreadyPurchased, Ticket: r.buyer.ticket}
+	return &r.refusal
+}
+
+// soldOut leaves a request with a key to the stock unless the stock has said already that
+// it knows nothing of it: the answer to its first try may have been lost, and
+// whoever holds a ticket must not hear "sold out".
+func (g *Gate) soldOut(r *Request) *seckill.Refusal {
+	word := r.run.word.Load()
+	if word&flagSoldOut == 0 {
+		return nil
+	}
+	if r.Key == "" || r.known && r.buyer.short == word && (r.buyer.key == r.Key || r.Activity.LimitPerUser == 1) {
+		return plain[seckill.SoldOut]
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+)
+
+// dialect is what SQLite and MySQL differ in. Everything else is written in what
+// both understand: no RETURNING, no INSERT … AS, no upserts.
+type dialect struct {
+	name  string        // Also the folder of its migrations.
+	goose goose.Dialect // The same, as goose calls it.
+	where string        // Names the database in errors; never a password.
+
+	// clock is the database's clock as an SQL expression.
+	clock func() string
+	// lockRow ends a SELECT whose row is to be held until the transaction ends, and
+	// skipLocked one that is to leave out what others hold. A SQLite transaction
+	// has the database for itself.
+	lockRow, skipLocked string
+	// rowsMax is how many rows, or values of a list, go into one statement.
+	rowsMax int
+
+	// fault tells of a driver's error whose fault it is; see fail.
+	fault func(error) fault
+	// lockMigrations waits until no other process migrates, and returns how to let go.
+	lockMigrations func(ctx context.Context, db *sql.DB) (unlock func() error, err error)
+}
+
+// fault says what a driver's error is about.
+type fault int8
+
+const (
+	faultElsewhere   fault = iota // Not the statement's: the same call will go through later.
+	faultData                     // What was to be stored cannot be.
+	faultDuplicate                // A unique key.
+	faultDuplicateID              // The primary key.
+	faultCollision                // The transaction lost against another; nothing of it is left.
+)
+
+// sql replaces {now} in a statement by the database's clock.
+func (d *dialect) sql(query string) string {
+	if !strings.Contains(query, "{now}") {
+		return query
+	}
+	return strings.ReplaceAll(query, "{now}", d.clock())
+}
+
+// marks returns n question marks for a list of values.
+func marks(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
+}
+
+// anys makes arguments of a list.
+func anys[T any](list []T) []any {
+	args := make([]any, len(list))
+	for i, v := range list {
+		args[i] = v
+	}
+	return args
+}

@@ -1,0 +1,36 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// Four nodes that start at once on an empty database end with one schema, and so do
+// four that find it there. Each has connections of its own, as processes do.
+func claimMigrate(t *testing.T, p *place) {
+	p.raw(t, "DROP TABLE seckill_schema")
+	for _, table := range []string{"activity", "stock", "order", "refused", "todo", "restock", "dead_letter", "audit", "meta"} {
+		p.raw(t, "DROP TABLE seckill_"+table)
+	}
+	for range 2 {
+		var nodes []func(context.Context) error
+		for range 4 {
+			db, err := Open(t.Context(), p.url, Options{})
+			must(t, err)
+			defer func() { must(t, db.Close()) }()
+			nodes = append(nodes, db.Migrate)
+		}
+		together(t, nodes...)
+	}
+	var rows int
+	must(t, p.write.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM seckill_meta").Scan(&rows))
+	equal(t, "rows of seckill_meta", rows, 1)
+	p.sale(t, 1, 0)
+
+	// A program must not write into a schema that it does not know.
+	p.raw(t, "UPDATE seckill_schema SET version_id = 99 WHERE version_id = 1")
+	if err := p.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "use a newer program") {
+		t.Fatalf("a newer schema: got error %v", err)
+	}
+}

@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/pressly/goose/v3"
+)
+
+func openMySQL(rawURL string, o Options) (*DB, error) {
+	c, err := mysqlConfig(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, errors.New("database URL: the MySQL driver does not accept it")
+	}
+	pool := sql.OpenDB(readCommitted{connector})
+	pool.SetMaxOpenConns(o.ConnsMax)
+	pool.SetMaxIdleConns(o.ConnsMax)
+	// Shorter than what servers, proxies and balancers allow an idle connection.
+	pool.SetConnMaxLifetime(3 * time.Minute)
+	return &DB{write: pool, read: pool, ids: newIDMaker(time.Now), dialect: dialect{
+		name: "mysql", goose: goose.DialectMySQL, where: "mysql://" + c.Addr + "/" + c.DBName,
+		clock:   func() string { return "UTC_TIMESTAMP(6)" },
+		lockRow: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
+		rowsMax:        1000,
+		fault:          mysqlFault,
+		lockMigrations: lockName,
+	}}, nil
+}
+
+// mysqlConfig reads mysql://user:pass@host:port/name, with ?tls= as the one option.
+// Its errors say nothing of the URL, which has a password in it.
+func mysqlConfig(rawURL string) (*mysql.Config, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.New("database URL: cannot be read; special characters in the password have to be written as %XX")
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	if u.Hostname() == "" || name == "" || strings.Contains(name, "/") || u.Fragment != "" || u.Opaque != "" {
+		return nil, errors.New("database URL: want mysql://user:pass@host:port/name")
+	}
+	c := mysql.NewConfig()
+	c.User = u.User.Username()
+	c.Passwd, _ = u.User.Password()
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	c.Net, c.Addr, c.DBName = "tcp", net.JoinHostPort(u.Hostname(), port), name
+	for key, values := range u.Query() {
+		if key != "tls" || len(values) != 1 {
+			return nil, fmt.Errorf("database URL: option %q; only tls=true, skip-verify or preferred is known", key)
+		}
+		switch values[0] {
+		case "true", "skip-verify", "preferred", "false":
+			c.TLSConfig = values[0]
+		default:
+			return nil, errors.New("database URL: tls has to be true, skip-verify, preferred or false")
+		}
+	}
+	c.ParseTime, c.Loc = true, time.UTC
+	c.InterpolateParams = true // One round trip a statement instead of three.
+	c.ClientFoundRows = true   // Counts rows that match, as SQLite does.
+	c.Collation = "utf8mb4_bin"
+	c.Timeout = 5 * time.Second
+	// Only a last resort: contexts end calls earlier.
+	c.ReadTimeout, c.WriteTimeout = 30*time.Second, 30*time.Second
+	c.Logger = &mysql.NopLogger{} // What matters comes back as an error.
+	c.Params = map[string]string{
+		"time_zone": "'+00:00'",
+		// A value that does not fit is an error, however the server is set up.
+		"sql_mode": "CONCAT(@@sql_mode,',STRICT_ALL_TABLES')",
+	}
+	return c, nil
+}
+
+// readCommitted makes connections of that isolation. The name of the variable is not
+// the same in MySQL and MariaDB; this statement is.
+type readCommitted struct{ driver.Connector }
+
+func (r readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := r.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// lockName holds a named lock of the server, which ends with its connection.
+func lockName(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const lock = "CONCAT('seckill.migrate.', LEFT(DATABASE(), 40))"
+	for {
+		var got sql.NullInt64
+		// Asked for in pieces, so that no wait comes near the read timeout.
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lock+", 5)").Scan(&got); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		if got.Int64 == 1 {
+			return func() error {
+				_, err := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+lock+")")
+				return errors.Join(err, conn.Close())
+			}, nil
+		}
+	}
+}
+
+func mysqlFault(err error) fault {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
+		return faultElsewhere
+	}
+	switch e.Number {
+	case 1062: // ER_DUP_ENTRY
+		if strings.Contains(e.Message, "PRIMARY") {
+			return faultDuplicateID
+		}
+		return faultDuplicate
+	case 1205, 1213, 1020: // Lock wait timeout, deadlock, and MariaDB's "record has changed since last read".
+		return faultCollision
+	case 1048, 1264, 1265, 1292, 1366, 1406, 1690, // NULL, out of range, truncated, wrong value or characters, too long.
+		1452, 3819, 4025, 1644: // Foreign key, check constraints of MySQL and MariaDB, a trigger's SIGNAL.
+		return faultData
+	}
+	return faultElsewhere
+}

@@ -1,0 +1,161 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Maria is a MariaDB server of one test: its own folder, its own port, gone when the test ends.
+type Maria struct {
+	Addr string // host:port; the same after each Start.
+
+	dir    string
+	flags  []string
+	binary string
+	names  atomic.Int64
+	stop   func(os.Signal) // Ends the running server and waits for it.
+}
+
+// MariaFast leaves out what only matters when the machine loses power. A kill of the
+// server is survived all the same, as the system still has what was written.
+var MariaFast = []string{
+	"--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=0", "--innodb-flush-method=nosync",
+}
+
+// MariaDB starts a server with the flags given besides the usual ones. A machine without
+// MariaDB fails the test: what is not tested does not work.
+func MariaDB(tb testing.TB, flags ...string) *Maria {
+	tb.Helper()
+	binary, install := needs(tb, "mariadbd", "mysqld"), needs(tb, "mariadb-install-db", "mysql_install_db")
+	// Not tb.TempDir: the path of a socket has to stay under 108 bytes.
+	dir, err := os.MkdirTemp("", "maria")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	m := &Maria{Addr: FreePort(tb), dir: dir, flags: flags, binary: binary}
+	args := append([]string{
+		"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M",
+	}, asRoot()...)
+	if out, err := exec.CommandContext(tb.Context(), install, args...).CombinedOutput(); err != nil {
+		tb.Fatalf("%s: %v\n%s", install, err, out)
+	}
+	m.Start(tb)
+	tb.Cleanup(func() { m.Stop() })
+	return m
+}
+
+// Start starts the server again and waits until it answers.
+func (m *Maria) Start(tb testing.TB) {
+	tb.Helper()
+	_, port, _ := net.SplitHostPort(m.Addr)
+	args := append([]string{
+		"--no-defaults", "--datadir=" + filepath.Join(m.dir, "data"), "--port=" + port, "--bind-address=127.0.0.1",
+		"--socket=" + filepath.Join(m.dir, "s"), "--pid-file=" + filepath.Join(m.dir, "pid"), "--tmpdir=" + m.dir,
+		"--skip-name-resolve", "--skip-log-bin", "--performance-schema=OFF", "--innodb-buffer-pool-size=128M",
+		"--innodb-log-file-size=64M", "--skip-innodb-buffer-pool-dump-at-shutdown", "--skip-innodb-buffer-pool-load-at-startup",
+		"--character-set-server=latin1", // The product must not depend on the server's choice.
+		"--max-connections=200",
+	}, append(asRoot(), m.flags...)...)
+	log := &bytes.Buffer{}
+	exited := make(chan struct{})
+	started := make(chan *os.Process, 1)
+	go func() {
+		defer close(exited)
+		// The server dies with the thread that started it, so that thread has to stay.
+		runtime.LockOSThread()
+		cmd := exec.Command(m.binary, args...) //nolint:noctx // Stop ends it, in its own way.
+		cmd.SysProcAttr = childAttr()
+		cmd.Stdout, cmd.Stderr = log, log
+		if err := cmd.Start(); err != nil {
+			fmt.Fprintln(log, err)
+			return
+		}
+		started <- cmd.Process
+		_ = cmd.Wait()
+	}()
+	m.stop = func(sig os.Signal) {
+		select {
+		case p := <-started:
+			_ = p.Signal(sig)
+		default: // It never started, or was stopped before.
+		}
+		<-exited
+	}
+	if err := awaitGreeting(m.Addr, exited); err != nil {
+		m.Kill()
+		tb.Fatalf("%s does not answer: %v\n%s", m.binary, err, log)
+	}
+}
+
+// Stop ends the server in the ordinary way.
+func (m *Maria) Stop() { m.stop(syscall.SIGTERM) }
+
+// Kill ends the server as a crash would.
+func (m *Maria) Kill() { m.stop(syscall.SIGKILL) }
+
+// URL makes an empty database and returns its URL in the product's form.
+func (m *Maria) URL(tb testing.TB) string {
+	tb.Helper()
+	name := fmt.Sprintf("seckill%d", m.names.Add(1))
+	m.SQL(tb, "CREATE DATABASE "+name)
+	return "mysql://root@" + m.Addr + "/" + name
+}
+
+// SQL runs statements through MariaDB's own client, which owes nothing to the product.
+func (m *Maria) SQL(tb testing.TB, statements string) string {
+	tb.Helper()
+	client := needs(tb, "mariadb", "mysql")
+	cmd := exec.CommandContext(tb.Context(), client, "--no-defaults", "--batch", "--skip-column-names",
+		"--socket="+filepath.Join(m.dir, "s"), "--user=root", "--execute="+statements)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		tb.Fatalf("%s: %v\n%s", statements, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// awaitGreeting waits for the first bytes that a server sends to each client.
+func awaitGreeting(addr string, exited <-chan struct{}) error {
+	last := errors.New("it was not asked yet")
+	var dialer net.Dialer
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		conn, err := dialer.DialContext(context.Background(), "tcp", addr)
+		if err == nil {
+			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_, err = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+			if err == nil {
+				return nil
+			}
+		}
+		last = err
+		select {
+		case <-exited:
+			return errors.New("it ended")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return last
+}
+
+func asRoot() []string {
+	if u, err := user.Current(); err == nil && u.Uid == "0" {
+		return []string{"--user=root"}
+	}
+	return nil
+}
