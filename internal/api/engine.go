@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	c := s.calls.Get().(*call)
 	c.begin(s, ctx)
 	s.route(c)
+	if s.stopping.Load() {
+		ctx.SetConnectionClose()
+	}
 	c.end()
 	s.calls.Put(c)
 }
@@ -120,6 +124,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c := &conn{Conn: raw, s: l.s}
 		if l.s.conns.Add(1) <= int64(l.s.o.ConnsMax) {
+			l.s.silent.add(c)
 			return c, nil
 		}
 		c.linger.Store(true)
@@ -154,12 +159,23 @@ type conn struct {
 	s      *Server
 	linger atomic.Bool
 	closed atomic.Bool
+	spoken bool // Something was read. Only who reads looks at it.
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.spoken {
+		c.spoken = true
+		c.s.silent.remove(c)
+	}
+	return n, err //nolint:wrapcheck // The engine looks at what it is.
 }
 
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	c.s.silent.remove(c)
 	defer c.s.conns.Add(-1)
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
 		select {
@@ -172,6 +188,39 @@ func (c *conn) Close() error {
 		}
 	}
 	return c.Conn.Close()
+}
+
+// silent knows the connections that have not sent a byte yet: browsers open some in advance, and
+// a shutdown need not wait for them as long as for a request.
+type silent struct {
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+// silentGrace is how long a first byte may take once the door shuts.
+const silentGrace = 250 * time.Millisecond
+
+func (s *silent) add(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		s.conns = map[*conn]struct{}{}
+	}
+	s.conns[c] = struct{}{}
+}
+
+func (s *silent) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+func (s *silent) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
+	}
 }
 
 // SetKeepAlive and SetKeepAlivePeriod let the engine find connections of which nothing

@@ -173,6 +173,45 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+// A shutdown is announced: for a while callers are served as before, and asked to close.
+func TestShutdownIsAnnounced(t *testing.T) {
+	w := openTCP(t, func(o *Options) { o.Announce = time.Second })
+	if got := w.do("GET", "/healthz", ""); got.status != 200 || got.closes {
+		t.Fatalf("before: %d %v", got.status, got.header)
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.Shutdown(context.Background()) }()
+	until(t, "the announcement", w.stopping.Load)
+	for range 3 {
+		got, err := w.raw("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		if err != nil || got.status != 200 || !got.closes {
+			t.Errorf("got %d %v, %v", got.status, got.header, err)
+		}
+	}
+	must(t, <-done)
+}
+
+// Connections that never sent a byte do not hold a shutdown up.
+func TestShutdownDoesNotWaitForSilence(t *testing.T) {
+	w := openTCP(t)
+	for range 5 {
+		c, err := w.dial()
+		must(t, err)
+		defer c.Close()
+	}
+	until(t, "all accepted", func() bool { return w.conns.Load() == 5 })
+	begin := time.Now()
+	must(t, w.Shutdown(context.Background()))
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	w.silent.mu.Lock()
+	defer w.silent.mu.Unlock()
+	if n := len(w.silent.conns); n != 0 {
+		t.Errorf("%d connections are still known", n)
+	}
+}
+
 // hammer buys on a connection of its own for each ten requests, and tells whether an answer came whole, or
 // the connection was gone before the first byte of it.
 func hammer(t *testing.T, w *world, name string) (ok, gone bool) {

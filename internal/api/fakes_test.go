@@ -241,7 +241,7 @@ func openOn(t *testing.T, ln net.Listener, dial func() (net.Conn, error), change
 // bare is the options of a door in front of a world.
 func bare(w *world) Options {
 	return Options{
-		Activities: w, Reserver: w, Outcomes: w, Desk: deskOf{w}, Auth: auth.Open(), Metrics: telemetry.New("test"),
+		Activities: w, Reserver: w, Outcomes: w, Desk: deskOf{w}, Auth: auth.Open(), Metrics: telemetry.New("test"), Announce: time.Millisecond,
 		Page: func(path string) (page.Asset, bool) { return page.Asset{}, false },
 	}
 }
@@ -252,6 +252,7 @@ type answer struct {
 	header http.Header
 	body   string
 	json   map[string]any
+	closes bool // The connection ends after it.
 }
 
 // do sends a request; headers are "Name: value".
@@ -268,7 +269,7 @@ func (w *world) do(method, path, body string, headers ...string) answer {
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	must(w.t, err)
-	a := answer{status: res.StatusCode, header: res.Header, body: string(raw)}
+	a := answer{status: res.StatusCode, header: res.Header, body: string(raw), closes: res.Close}
 	if strings.Contains(res.Header.Get("Content-Type"), "json") && len(raw) > 0 {
 		if err := json.Unmarshal(raw, &a.json); err != nil {
 			w.t.Fatalf("%s %s: %s: %v", method, path, raw, err)
@@ -317,7 +318,7 @@ func (w *world) raw(request string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{status: res.StatusCode, header: res.Header, body: string(raw)}
+	a := answer{status: res.StatusCode, header: res.Header, body: string(raw), closes: res.Close}
 	_ = json.Unmarshal(raw, &a.json)
 	return a, nil
 }

@@ -44,10 +44,11 @@ type Options struct {
 	Log *slog.Logger     // Default slog.Default.
 	Now func() time.Time // The clock. Default time.Now.
 
-	ReserveTimeout time.Duration // The longest that a purchase waits for the stock, 2 s; 10 ms to 60 s.
-	ReadTimeout    time.Duration // For a whole request, 5 s; 10 ms to 60 s.
-	WriteTimeout   time.Duration // For an answer, 10 s; 10 ms to 60 s.
-	IdleTimeout    time.Duration // Between two requests, 60 s; 10 ms to 1 h.
+	ReserveTimeout time.Duration // The longest that a purchase waits for the stock, 2 s; 1 ms to 60 s.
+	ReadTimeout    time.Duration // For a whole request, 5 s; 1 ms to 60 s.
+	WriteTimeout   time.Duration // For an answer, 10 s; 1 ms to 60 s.
+	IdleTimeout    time.Duration // Between two requests, 60 s; 1 ms to 1 h.
+	Announce       time.Duration // How long a shutdown is announced to callers while they are still served, 500 ms; 1 ms to 60 s.
 	ConnsMax       int           // Connections at once, waiting buyers included, 100,000; from 1.
 	StreamsMax     int           // Buyers that wait on a stream of events, 50,000; from 1.
 }
@@ -62,6 +63,9 @@ type Server struct {
 	muffler muffler
 	conns   atomic.Int64
 	lingers chan struct{} // Room for connections that are closed slowly.
+	silent  silent
+
+	stopping atomic.Bool // Callers are asked to close their connections.
 
 	ctx    context.Context // Ends when a shutdown runs out of time.
 	cancel context.CancelFunc
@@ -116,12 +120,13 @@ func (o Options) withDefaults() (Options, error) {
 		{"ReadTimeout", &o.ReadTimeout, 5 * time.Second, time.Minute},
 		{"WriteTimeout", &o.WriteTimeout, 10 * time.Second, time.Minute},
 		{"IdleTimeout", &o.IdleTimeout, time.Minute, time.Hour},
+		{"Announce", &o.Announce, 500 * time.Millisecond, time.Minute},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
-		if *d.value < 10*time.Millisecond || *d.value > d.max {
-			missing = append(missing, fmt.Errorf("api: Options.%s is %v; want 10ms to %v", d.name, *d.value, d.max))
+		if *d.value < time.Millisecond || *d.value > d.max {
+			missing = append(missing, fmt.Errorf("api: Options.%s is %v; want 1ms to %v", d.name, *d.value, d.max))
 		}
 	}
 	if o.ConnsMax == 0 {
@@ -175,8 +180,20 @@ func (s *Server) present(run seckill.RunID) bool {
 // Shutdown stops taking connections, answers the requests that are under way, and
 // sends waiting buyers away to come back. When ctx ends first, what is still
 // under way is told to give up, and ctx's error is returned.
+//
+// First it asks callers to close their connections, with each answer: a server that closes one
+// itself may do so just when a request is on its way.
 func (s *Server) Shutdown(ctx context.Context) error {
+	if s.stopping.CompareAndSwap(false, true) {
+		announced := time.NewTimer(s.o.Announce)
+		select {
+		case <-announced.C:
+		case <-ctx.Done():
+			announced.Stop()
+		}
+	}
 	s.hub.close()
+	s.silent.hurry()
 	err := s.engine.ShutdownWithContext(ctx)
 	if waited := s.hub.wait(ctx); err == nil {
 		err = waited

@@ -141,6 +141,14 @@ func TestRememberedTokensAreCopies(t *testing.T) {
 	ann := []byte("Bearer " + sign(t, jwt.SigningMethodHS256, []byte("k"), jwt.MapClaims{"sub": "ann"}))
 	bob := []byte("Bearer " + sign(t, jwt.SigningMethodHS256, []byte("k"), jwt.MapClaims{"sub": "bob"}))
 	buffer := make([]byte, len(ann))
+	copy(buffer, ann)
+	if _, err := a.Buyer(viewOf(buffer), peer); err != nil {
+		t.Fatal(err)
+	}
+	clear(buffer)
+	if _, kept := a.(*bearer).good.GetIfPresent(string(ann[len("Bearer "):])); !kept {
+		t.Fatal("the token is not remembered by what it was")
+	}
 	for range 3 {
 		for want, value := range map[string][]byte{"ann": ann, "bob": bob} {
 			copy(buffer, value)

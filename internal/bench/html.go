@@ -103,28 +103,36 @@ func Thousands(n int64) string {
 	return s
 }
 
-// thin joins neighbours until there are few enough to be seen.
+// thin joins neighbours until there are few enough to be seen, and the last with the one
+// before if it is only the rest of an interval, whose rates would say nothing.
 func thin(points []Point) []Point {
+	if n := len(points); n > 2 && points[n-1].At-points[n-2].At < (points[n-2].At-points[n-3].At)/4 {
+		points = append(slices.Clone(points[:n-2]), joined(points[n-2:]))
+	}
 	each := (len(points) + pointsMax - 1) / pointsMax
 	if each <= 1 {
 		return points
 	}
 	var list []Point
 	for part := range slices.Chunk(points, each) {
-		sum := Point{Outcomes: map[string]int64{}}
-		for _, p := range part {
-			sum.At = p.At
-			sum.Errors += p.Errors
-			for name, n := range p.Outcomes {
-				sum.Outcomes[name] += n
-			}
-			// The worst of the parts; quantiles cannot be added.
-			sum.Latency.P50, sum.Latency.P90 = max(sum.Latency.P50, p.Latency.P50), max(sum.Latency.P90, p.Latency.P90)
-			sum.Latency.P99, sum.Latency.Max = max(sum.Latency.P99, p.Latency.P99), max(sum.Latency.Max, p.Latency.Max)
-		}
-		list = append(list, sum)
+		list = append(list, joined(part))
 	}
 	return list
+}
+
+func joined(part []Point) Point {
+	sum := Point{Outcomes: map[string]int64{}}
+	for _, p := range part {
+		sum.At = p.At
+		sum.Errors += p.Errors
+		for name, n := range p.Outcomes {
+			sum.Outcomes[name] += n
+		}
+		// The worst of the parts; quantiles cannot be added.
+		sum.Latency.P50, sum.Latency.P90 = max(sum.Latency.P50, p.Latency.P50), max(sum.Latency.P90, p.Latency.P90)
+		sum.Latency.P99, sum.Latency.Max = max(sum.Latency.P99, p.Latency.P99), max(sum.Latency.Max, p.Latency.Max)
+	}
+	return sum
 }
 
 var palette = []string{"#2563eb", "#94a3b8", "#f59e0b", "#10b981", "#8b5cf6", "#ec4899", "#14b8a6", "#a16207"}
@@ -241,6 +249,9 @@ func (a axes) y(v float64) float64 {
 
 func (a axes) line(points []Point, values []float64, back bool) string {
 	var places []string
+	if len(points) > 0 {
+		places = append(places, fmt.Sprintf("%.1f,%.1f", a.x(0), a.y(values[0]))) // The first interval begins at 0.
+	}
 	for i, p := range points {
 		places = append(places, fmt.Sprintf("%.1f,%.1f", a.x(p.At), a.y(values[i])))
 	}

@@ -87,4 +87,8 @@ func TestThinLosesNothing(t *testing.T) {
 	if len(got) > pointsMax || errors != 1000 || accepted != 499_500 || got[len(got)-1].At != 999 {
 		t.Errorf("got %d points, %d errors, %d accepted", len(got), errors, accepted)
 	}
+	short := thin([]Point{{At: 1, Errors: 1}, {At: 2, Errors: 1}, {At: 2.01, Errors: 1}})
+	if len(short) != 2 || short[1].At != 2.01 || short[1].Errors != 2 {
+		t.Errorf("got %+v, want the rest of an interval joined to the one before", short)
+	}
 }

@@ -227,14 +227,17 @@ func (p *program) showActivity(a *client.AdminActivity) {
 	table(p.stdout, rows)
 }
 
+const equationForm = "%d total %s %d available + %d queued + %d awaiting payment + %d paid + %d dead: %s"
+
 // equation writes books as the sum that they have to be.
-func equation(b *seckill.Books) string {
-	sign, verdict := "=", "balanced"
+func equation(b *seckill.Books) string { return equationIn(&english, b) }
+
+func equationIn(words *demoWords, b *seckill.Books) string {
+	sign, verdict := "=", words.balanced
 	if !b.Balanced {
-		sign, verdict = "≠", "NOT balanced"
+		sign, verdict = "≠", words.unbalanced
 	}
-	return fmt.Sprintf("%d total %s %d available + %d queued + %d awaiting payment + %d paid + %d dead: %s",
-		b.Total, sign, b.Available, b.Queued, b.AwaitingPayment, b.Paid, b.Dead, verdict)
+	return fmt.Sprintf(words.equation, b.Total, sign, b.Available, b.Queued, b.AwaitingPayment, b.Paid, b.Dead, verdict)
 }
 
 func (p *program) activityRestock() *cobra.Command {

@@ -19,7 +19,7 @@ type demoWords struct {
 	product, description, opensIn, open, stays, taken                      string
 	stock, accepted, refused, queued, confirmed, errors                    string
 	result, sold, buyersGot, soldOutAfter, latency, books, good, unsettled string
-	plainLine                                                              string
+	plainLine, equation, balanced, unbalanced                              string
 }
 
 var english = demoWords{
@@ -31,6 +31,7 @@ var english = demoWords{
 	result: "Result", sold: "sold", buyersGot: "%s of %s units, to %s of %s buyers who clicked %s times in all",
 	soldOutAfter: "sold out after", latency: "latency", books: "books", good: "no unit oversold, lost, or sold past a buyer's limit",
 	unsettled: "BROKEN PROMISE", plainLine: "%5.2fs  stock %d of %d, %s accepted, %s refused (%s), queue %d, %d confirmed",
+	equation: equationForm, balanced: "balanced", unbalanced: "NOT balanced",
 }
 
 var chinese = demoWords{
@@ -42,6 +43,7 @@ var chinese = demoWords{
 	result: "结果", sold: "售出", buyersGot: "%s / %s 件，%s 人抢到，共 %s 人、点击 %s 次",
 	soldOutAfter: "售罄用时", latency: "延迟", books: "账目", good: "没有超卖、没有丢失、没有人超过限购",
 	unsettled: "承诺被破坏", plainLine: "%5.2f 秒  库存 %d / %d，抢到 %s，未抢到 %s（%s），排队 %d，已下单 %d",
+	equation: "总数 %d %s 可售 %d + 排队 %d + 待付款 %d + 已付款 %d + 死信 %d：%s", balanced: "账平", unbalanced: "账不平",
 }
 
 // wordsFor chooses by the variables that programs of a terminal go by.
@@ -61,6 +63,7 @@ type rushView struct {
 	live  bool
 	drawn int // Lines on the terminal.
 	books seckill.Books
+	took  bench.Quantiles // While buyers are answered.
 }
 
 func newRushView(d *demo) *rushView {
@@ -74,6 +77,9 @@ func (v *rushView) show(ctx context.Context, g bench.Progress) {
 	defer cancel()
 	if a, err := v.d.admin.Activity(ctx, v.d.activity.ID); err == nil && a.Books != nil {
 		v.books = *a.Books // An older figure is shown again when the server is busy with buyers.
+	}
+	if g.Recent.Latency.Count > 0 {
+		v.took = g.Recent.Latency
 	}
 	t, b := v.d.words, v.books
 	confirmed := b.AwaitingPayment + b.Paid
@@ -90,7 +96,7 @@ func (v *rushView) show(ctx context.Context, g bench.Progress) {
 		fmt.Sprintf("%s [%s%s] %s / %s", t.stock, strings.Repeat("█", filled), strings.Repeat("░", barPlaces-filled), bench.Thousands(b.Available), bench.Thousands(b.Total)),
 		fmt.Sprintf("%s %s   %s %s   %s %d", t.accepted, bench.Thousands(g.Tally.Accepted()), t.refused, bench.Thousands(g.Tally.Refused()), t.errors, g.Tally.Errors()),
 		reasons,
-		fmt.Sprintf("%s %d   %s %d   p50 %.1f ms   p99 %.1f ms", t.queued, b.Queued, t.confirmed, confirmed, g.Recent.Latency.P50, g.Recent.Latency.P99),
+		fmt.Sprintf("%s %d   %s %d   p50 %.1f ms   p99 %.1f ms", t.queued, b.Queued, t.confirmed, confirmed, v.took.P50, v.took.P99),
 	}
 	if v.drawn > 0 {
 		fmt.Fprintf(v.w, "\x1b[%dA", v.drawn)
@@ -139,7 +145,7 @@ func (d *demo) result(r *bench.Report) {
 	}
 	rows = append(rows,
 		[]string{"  " + t.latency, fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, max %.1f ms", r.Latency.P50, r.Latency.P99, r.Latency.Max)},
-		[]string{"  " + t.books, equation(&k)})
+		[]string{"  " + t.books, equationIn(t, &k)})
 	fmt.Fprintf(w, "\n  %s\n\n", t.result)
 	table(w, rows)
 	for _, v := range r.Violations {

@@ -50,7 +50,7 @@ func TestNoSignal(t *testing.T) {
 func TestTableKnowsWideCharacters(t *testing.T) {
 	var out screenText
 	table(&out, [][]string{{"NAME", "N"}, {"水壶", "1"}, {"a\x1b[2Jb", "2"}})
-	if got, want := string(out), "NAME     N\n水壶     1\na [2Jb   2\n"; got != want {
+	if got, want := string(out), "NAME    N\n水壶    1\na [2Jb  2\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -38,6 +38,8 @@ type Config struct {
 	LimitUser   Limit // By buyer. Default 5/s:5.
 	LimitDevice Limit // By X-Device-Id. Default 10/s:20.
 
+	// Marks of the backlog. They are parsed and checked, but nothing of this version
+	// stops the intake by itself yet.
 	BacklogHigh int64 // Reservations without an order at which intake stops. Default 100000, 1 to 1e9.
 	BacklogLow  int64 // At which it starts again; at most BacklogHigh. Default 50000, or half of a lower BacklogHigh; 0 to 1e9.
 

@@ -73,15 +73,13 @@ func (b *backoff) after() time.Duration {
 
 func (b *backoff) reset() { b.next = 0 }
 
-// wait is false when ctx has ended.
-func wait(ctx context.Context, d time.Duration) bool {
+// wait returns when d is over or ctx has ended.
+func wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return ctx.Err() == nil
 	case <-ctx.Done():
-		return false
 	}
 }
 

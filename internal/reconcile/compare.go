@@ -250,10 +250,8 @@ func (c *comparison) units(ctx context.Context) error {
 		if first, err = c.read(ctx, c.run); err != nil {
 			return err
 		}
-		if first.steady && first.loaded {
-			if q, err = c.queued(ctx); err != nil {
-				return err
-			}
+		if q, err = c.queued(ctx); err != nil {
+			return err
 		}
 		if !wait(ctx, c.o.Pause) {
 			return ctx.Err()
@@ -261,7 +259,7 @@ func (c *comparison) units(ctx context.Context) error {
 		if second, err = c.read(ctx, c.run); err != nil {
 			return err
 		}
-		quiet := first.steady && second.steady && first.loaded && q.all && first.level == second.level && first.same(&second.Facts)
+		quiet := first.loaded && q.all && first.same(&second)
 		if quiet && len(first.Todos)+len(first.Restocks) == 0 {
 			return c.drift(ctx, &first, q)
 		}

@@ -77,38 +77,28 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{o}, nil
 }
 
-// reading is the stock and the database at one moment, if steady.
+// reading is the stock and the database, one read after the other.
 type reading struct {
 	Facts
 	level  stock.Level
 	loaded bool // The stock has the run.
-	// steady says that each side was read twice, one within the other, and neither
-	// changed: so both held at one moment.
-	steady bool
 }
 
 // read takes a reading of a run.
-func (r *Reconciler) read(ctx context.Context, run seckill.RunID) (reading, error) {
-	before, loaded, err := r.level(ctx, run)
-	if err != nil {
-		return reading{}, err
+func (r *Reconciler) read(ctx context.Context, run seckill.RunID) (g reading, err error) {
+	if g.level, g.loaded, err = r.level(ctx, run); err != nil {
+		return g, err
 	}
-	facts, err := r.o.Facts(ctx, run)
-	if err != nil {
-		return reading{}, fmt.Errorf("read the database: %w", err)
+	if g.Facts, err = r.o.Facts(ctx, run); err != nil {
+		return g, fmt.Errorf("read the database: %w", err)
 	}
-	after, stillLoaded, err := r.level(ctx, run)
-	if err != nil {
-		return reading{}, err
-	}
-	again, err := r.o.Facts(ctx, run)
-	if err != nil {
-		return reading{}, fmt.Errorf("read the database: %w", err)
-	}
-	return reading{
-		Facts: facts, level: after, loaded: stillLoaded,
-		steady: loaded == stillLoaded && before == after && facts.same(&again),
-	}, nil
+	return g, nil
+}
+
+// same says that neither side changed from one reading to the next. Both then held at
+// one moment, that between the first read of the database and the second of the stock.
+func (g *reading) same(h *reading) bool {
+	return g.loaded == h.loaded && g.level == h.level && g.Facts.same(&h.Facts)
 }
 
 func (r *Reconciler) level(ctx context.Context, run seckill.RunID) (stock.Level, bool, error) {
@@ -146,15 +136,10 @@ var bookWaits = []time.Duration{
 // they are returned like that.
 func (r *Reconciler) Books(ctx context.Context, run seckill.RunID) (seckill.Books, error) {
 	for i := 0; ; i++ {
-		level, loaded, err := r.level(ctx, run)
+		g, err := r.read(ctx, run)
 		if err != nil {
 			return seckill.Books{}, err
 		}
-		facts, err := r.o.Facts(ctx, run)
-		if err != nil {
-			return seckill.Books{}, fmt.Errorf("read the database: %w", err)
-		}
-		g := reading{Facts: facts, level: level, loaded: loaded}
 		books := g.books()
 		if books.Balanced || i == len(bookWaits) || !wait(ctx, bookWaits[i]) {
 			return books, nil

@@ -1,16 +1,13 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -26,7 +23,7 @@ type Maria struct {
 	flags  []string
 	binary string
 	names  atomic.Int64
-	stop   func(os.Signal) // Ends the running server and waits for it.
+	proc   *process
 }
 
 // MariaFast leaves out what only matters when the machine loses power. A kill of the
@@ -40,8 +37,7 @@ var MariaFast = []string{
 func MariaDB(tb testing.TB, flags ...string) *Maria {
 	tb.Helper()
 	binary, install := needs(tb, "mariadbd", "mysqld"), needs(tb, "mariadb-install-db", "mysql_install_db")
-	// Not tb.TempDir: the path of a socket has to stay under 108 bytes.
-	dir, err := os.MkdirTemp("", "maria")
+	dir, err := os.MkdirTemp("", "maria") //nolint:usetesting // The path of a socket has to stay under 108 bytes.
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -55,7 +51,7 @@ func MariaDB(tb testing.TB, flags ...string) *Maria {
 		tb.Fatalf("%s: %v\n%s", install, err, out)
 	}
 	m.Start(tb)
-	tb.Cleanup(func() { m.Stop() })
+	tb.Cleanup(m.Stop)
 	return m
 }
 
@@ -71,42 +67,31 @@ func (m *Maria) Start(tb testing.TB) {
 		"--character-set-server=latin1", // The product must not depend on the server's choice.
 		"--max-connections=200",
 	}, append(asRoot(), m.flags...)...)
-	log := &bytes.Buffer{}
-	exited := make(chan struct{})
-	started := make(chan *os.Process, 1)
-	go func() {
-		defer close(exited)
-		// The server dies with the thread that started it, so that thread has to stay.
-		runtime.LockOSThread()
-		cmd := exec.Command(m.binary, args...) //nolint:noctx // Stop ends it, in its own way.
-		cmd.SysProcAttr = childAttr()
-		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			fmt.Fprintln(log, err)
-			return
-		}
-		started <- cmd.Process
-		_ = cmd.Wait()
-	}()
-	m.stop = func(sig os.Signal) {
-		select {
-		case p := <-started:
-			_ = p.Signal(sig)
-		default: // It never started, or was stopped before.
-		}
-		<-exited
-	}
-	if err := awaitGreeting(m.Addr, exited); err != nil {
+	m.proc = startProcess(m.dir, m.binary, args...)
+	if err := m.proc.await(m.greets); err != nil {
 		m.Kill()
-		tb.Fatalf("%s does not answer: %v\n%s", m.binary, err, log)
+		tb.Fatalf("%s does not answer: %v\n%s", m.binary, err, m.proc.said())
 	}
 }
 
+// greets is nil when the server has sent the first bytes that each client gets.
+func (m *Maria) greets() error {
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := dialer.DialContext(context.Background(), "tcp", m.Addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
 // Stop ends the server in the ordinary way.
-func (m *Maria) Stop() { m.stop(syscall.SIGTERM) }
+func (m *Maria) Stop() { m.proc.end(syscall.SIGTERM) }
 
 // Kill ends the server as a crash would.
-func (m *Maria) Kill() { m.stop(syscall.SIGKILL) }
+func (m *Maria) Kill() { m.proc.end(syscall.SIGKILL) }
 
 // URL makes an empty database and returns its URL in the product's form.
 func (m *Maria) URL(tb testing.TB) string {
@@ -127,30 +112,6 @@ func (m *Maria) SQL(tb testing.TB, statements string) string {
 		tb.Fatalf("%s: %v\n%s", statements, err, out)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// awaitGreeting waits for the first bytes that a server sends to each client.
-func awaitGreeting(addr string, exited <-chan struct{}) error {
-	last := errors.New("it was not asked yet")
-	var dialer net.Dialer
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
-		conn, err := dialer.DialContext(context.Background(), "tcp", addr)
-		if err == nil {
-			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-			_, err = conn.Read(make([]byte, 1))
-			_ = conn.Close()
-			if err == nil {
-				return nil
-			}
-		}
-		last = err
-		select {
-		case <-exited:
-			return errors.New("it ended")
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return last
 }
 
 func asRoot() []string {

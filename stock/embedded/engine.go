@@ -77,7 +77,6 @@ type Engine struct {
 	streams map[seckill.RunID]*stream
 	logged  uint64 // Sequence number of the last entry.
 	durable uint64 // All entries up to it are on disk.
-	dropped uint64 // Sequence number of the last drop.
 	pending *batch // What the next commit writes.
 	flight  *batch // What is being written; nil when nothing is.
 	waiting int    // Bytes of entries in pending and flight.
@@ -99,10 +98,14 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.close())
 	}
+	e.workers.Go(e.commit)
+	e.workers.Go(e.maintain)
+	signal(e.upkeep)
 	return e, nil
 }
 
-// open is Open on any storage, which it owns once it has succeeded.
+// open is Open on any storage, which it owns once it has succeeded, without the two
+// goroutines.
 func open(ctx context.Context, o Options, store storage) (*Engine, error) {
 	e := &Engine{
 		now: o.Now, log: o.Log, store: store,
@@ -130,9 +133,6 @@ func open(ctx context.Context, o Options, store storage) (*Engine, error) {
 	if err := e.recover(ctx); err != nil {
 		return nil, err
 	}
-	e.workers.Go(e.commit)
-	e.workers.Go(e.maintain)
-	signal(e.upkeep)
 	return e, nil
 }
 
@@ -241,12 +241,12 @@ func (e *Engine) change(ctx context.Context, do func() (lsn uint64, err error)) 
 	return answer
 }
 
-// lookup returns a run, and the sequence number that its being there, or not, depends on.
-// The lock is held.
+// lookup returns a run, and the sequence number that what it is, or that it is not
+// there, depends on. A stream that is gone was dropped on disk as well. The lock is held.
 func (e *Engine) lookup(id seckill.RunID) (*stream, *run, uint64) {
 	s := e.streams[id]
 	if s == nil {
-		return nil, nil, e.dropped
+		return nil, nil, 0
 	}
 	return s, s.run, s.lsn
 }

@@ -155,7 +155,6 @@ func (e *Engine) Drop(ctx context.Context, id seckill.RunID) error {
 		r.vacate()
 		s.run = nil
 		e.append(s, encodeDrop)
-		e.dropped = s.lsn
 		e.tell(stock.Event{Kind: stock.EventRun, Run: id})
 		return s.lsn, nil
 	})

@@ -188,10 +188,10 @@ func TestCrashInUpkeepLosesNothing(t *testing.T) {
 	must(t, err)
 	c := &crashing{file: f, path: path}
 	var e *Engine
-	var image1 string // Of the last commit, while upkeep is made to run alone.
+	var committed string // What a crash has to leave, while upkeep runs; nothing is committed then.
 	steps := map[string]int{}
 	c.copy = func(step string) {
-		if image1 == "" {
+		if committed == "" {
 			return
 		}
 		steps[step]++
@@ -203,14 +203,15 @@ func TestCrashInUpkeepLosesNothing(t *testing.T) {
 		}
 		again, err := Open(context.Background(), Options{Path: crashed})
 		must(t, err)
-		if got := image(again); got != image1 {
-			t.Errorf("after %s %d it is\n%s\nwant\n%s", step, steps[step], got, image1)
+		if got := image(again); got != committed {
+			t.Errorf("after %s %d it is\n%s\nwant\n%s", step, steps[step], got, committed)
 		}
 		must(t, again.Close())
 		must(t, os.Remove(crashed))
 	}
-	e, err = open(t.Context(), Options{CompactBytesMin: 1 << 60}, c)
+	e, err = open(t.Context(), Options{}, c)
 	must(t, err)
+	e.workers.Go(e.commit) // The maintainer's work is done here.
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := &random{Rand: rand.New(rand.NewPCG(seed, 0)), e: e}
@@ -232,9 +233,9 @@ func TestCrashInUpkeepLosesNothing(t *testing.T) {
 			if s == nil {
 				continue
 			}
-			image1 = image(e)
+			committed = image(e)
 			must(t, e.tend(s))
-			image1 = ""
+			committed = ""
 		}
 	}
 	must(t, e.Close())
@@ -347,6 +348,20 @@ func TestFileHasOneOwner(t *testing.T) {
 	e, err = Open(t.Context(), Options{Path: path})
 	must(t, err)
 	must(t, e.Close())
+}
+
+// SQLite is set up to write through before it says that a commit is done.
+func TestCommitsAreWrittenThrough(t *testing.T) {
+	f, err := openFile(t.Context(), written(t, false))
+	must(t, err)
+	defer func() { must(t, f.close()) }()
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "locking_mode": "exclusive"} {
+		var got string
+		must(t, f.db.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
+		if got != want {
+			t.Errorf("%s is %s, want %s", pragma, got, want)
+		}
+	}
 }
 
 // Message ids are never used twice, not even when the run that had them is gone from the

@@ -43,7 +43,7 @@ func (e *Engine) recover(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(messages, func(a, b *message) int { return cmp.Compare(a.lsn, b.lsn) })
-	e.logged, e.durable, e.dropped = last, last, last
+	e.logged, e.durable = last, last
 	e.outbox.show(messages)
 	return nil
 }

@@ -2,6 +2,7 @@ package stocktest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,13 +18,14 @@ type fault struct {
 	apply   func(b *broken, right stock.Stock, m *memory)
 }
 
-// faults of deciding, of settling and running, and of telling.
+// faults are all there are, by name.
 func faults() map[string]fault {
-	all := decidingFaults()
-	for _, more := range []map[string]fault{settlingFaults(), runFaults(), tellingFaults()} {
-		for name, f := range more {
-			all[name] = f
-		}
+	all := map[string]fault{}
+	for _, list := range []map[string]fault{
+		decidingFaults(), rememberingFaults(), batchFaults(), settlingFaults(), outcomeFaults(), runFaults(),
+		levelFaults(), durabilityFaults(), subscriptionFaults(), deliveryFaults(), watchFaults(),
+	} {
+		maps.Copy(all, list)
 	}
 	return all
 }
@@ -82,6 +84,11 @@ func decidingFaults() map[string]fault {
 				spec.StartsAt = spec.StartsAt.Add(time.Hour)
 			}
 		}),
+	}
+}
+
+func rememberingFaults() map[string]fault {
+	return map[string]fault{
 		"forgets keys": questions("OneKeyOneTicket OneKeyAtOnceOneUnit KeyWithAnotherQuantity KnownWhateverTheTime BuyAgainAfterCancel",
 			func(_ *memory, _ seckill.RunID, a *seckill.Attempt) { a.Key = "" }),
 		"takes again for a ticket": questions("SameTicketSameAnswer", func(m *memory, id seckill.RunID, a *seckill.Attempt) {
@@ -122,6 +129,11 @@ func decidingFaults() map[string]fault {
 				m.any["refused "+a.Ticket] = true
 			}
 		}),
+	}
+}
+
+func batchFaults() map[string]fault {
+	return map[string]fault{
 		"mixes up the answers": {fails: "AnswersInOrder", apply: func(b *broken, right stock.Stock, _ *memory) {
 			b.reserve = func(id seckill.RunID, epoch int64, attempts []seckill.Attempt) ([]stock.Decision, error) {
 				ds, err := right.Reserve(context.Background(), id, epoch, attempts)
@@ -215,6 +227,11 @@ func settlingFaults() map[string]fault {
 				return nil, err
 			}
 		}},
+	}
+}
+
+func outcomeFaults() map[string]fault {
+	return map[string]fault{
 		"believes the latest news": {fails: "SettleAnyOrder PaidIsNeverReleased FailedStaysFailed", apply: func(b *broken, right stock.Stock, m *memory) {
 			b.settle = func(settlements []stock.Settlement) ([]string, error) {
 				for _, s := range settlements {
@@ -308,6 +325,11 @@ func runFaults() map[string]fault {
 		"does not drop": {fails: "DropForgets", apply: func(b *broken, _ stock.Stock, _ *memory) {
 			b.drop = func(seckill.RunID) error { return nil }
 		}},
+	}
+}
+
+func levelFaults() map[string]fault {
+	return map[string]fault{
 		"loses sight of orders": {fails: "LevelAddsUp RebuildKeepsBuyers", apply: func(b *broken, right stock.Stock, _ *memory) {
 			b.level = func(id seckill.RunID) (stock.Level, error) {
 				l, err := right.Level(context.Background(), id)
@@ -336,6 +358,11 @@ func runFaults() map[string]fault {
 				return right.Queued(context.Background(), id, "", limit)
 			}
 		}},
+	}
+}
+
+func durabilityFaults() map[string]fault {
+	return map[string]fault{
 		"forgets when it is closed": {fails: "DurableAcrossReopen", durable: true, apply: func(_ *broken, right stock.Stock, m *memory) {
 			for id, spec := range m.specs {
 				_ = right.Drop(context.Background(), id)
@@ -367,7 +394,7 @@ func outboxes(fails string, spoil func(s *brokenSubscription)) fault {
 	}}
 }
 
-func tellingFaults() map[string]fault {
+func subscriptionFaults() map[string]fault {
 	return map[string]fault{
 		"loses every third message": outboxes("OutboxCarriesEach OutboxIsShared OutboxComesBackAfterClose", func(s *brokenSubscription) {
 			n := 0
@@ -394,7 +421,7 @@ func tellingFaults() map[string]fault {
 		"does not close": outboxes("OutboxComesBackAfterClose OutboxWakes", func(s *brokenSubscription) {
 			s.close = func() error { return nil }
 		}),
-		"does not wake": outboxes("OutboxWakes OutboxIsShared", func(s *brokenSubscription) {
+		"does not wake": outboxes("OutboxWakes", func(s *brokenSubscription) {
 			s.receive = func(ctx context.Context, limit int) ([]queue.Delivery, error) {
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
 				defer cancel()
@@ -405,6 +432,11 @@ func tellingFaults() map[string]fault {
 				return ds, err
 			}
 		}),
+	}
+}
+
+func deliveryFaults() map[string]fault {
+	return map[string]fault{
 		"loses what comes as one leaves": outboxes("OutboxCancelLosesNothing", func(s *brokenSubscription) {
 			s.receive = func(ctx context.Context, limit int) ([]queue.Delivery, error) {
 				ds, err := s.Subscription.Receive(ctx, limit)
@@ -426,6 +458,11 @@ func tellingFaults() map[string]fault {
 				return ds, err
 			}
 		}),
+	}
+}
+
+func watchFaults() map[string]fault {
+	return map[string]fault{
 		"has no backlog": {fails: "BacklogCounts", apply: func(b *broken, right stock.Stock, _ *memory) {
 			b.outbox = func() queue.Source {
 				return brokenSource{Source: right.Outbox(), backlog: func(queue.Backlog) queue.Backlog { return queue.Backlog{} }}

@@ -115,44 +115,33 @@ func outboxComesBackAfterClose(k *kit) {
 	k.nothing(lives)
 }
 
-// Consumers that work side by side, some of which give up, get each reservation done.
+// Consumers that work side by side get each reservation done, though one of them takes
+// some and gives up, again and again.
 func outboxIsShared(k *kit) {
-	const each, buyers = 20, 4
+	const each, buyers, consumers, quits = 20, 4, 2, 5
 	k.load(1000, 1000)
+	ctx, cancel := context.WithTimeout(context.Background(), k.Patience)
+	defer cancel()
 	var mu sync.Mutex
 	done := map[string]bool{}
-	finished := make(chan struct{})
-	consume := func(caller int) error {
-		for {
-			sub, err := k.Outbox().Subscribe(k.ctx())
-			if err != nil {
-				return err
-			}
-			err = consumeSome(k, sub, finished, caller == 0, func(r seckill.Reservation) {
-				mu.Lock()
-				defer mu.Unlock()
-				done[r.Ticket] = true
-				if len(done) == each*buyers {
-					select {
-					case <-finished:
-					default:
-						close(finished)
-					}
-				}
-			})
-			if closeErr := sub.Close(); err != nil || closeErr != nil {
-				return errors.Join(err, closeErr)
-			}
-			select {
-			case <-finished:
-				return nil
-			default:
-			}
+	did := func(r seckill.Reservation) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done[r.Ticket] = true; len(done) == each*buyers {
+			cancel() // Whoever still waits may go.
 		}
 	}
-	k.rush(3+buyers, func(caller int) error {
-		if caller < 3 {
-			return consume(caller)
+	k.rush(1+consumers+buyers, func(caller int) error {
+		switch {
+		case caller == 0:
+			for range quits {
+				if err := k.takeAndQuit(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		case caller <= consumers:
+			return k.consume(ctx, did)
 		}
 		for range each {
 			if _, err := k.tryReserve(k.attempt(buyerName(caller), 1)); err != nil {
@@ -161,32 +150,37 @@ func outboxIsShared(k *kit) {
 		}
 		return nil
 	})
+	if len(done) != each*buyers {
+		k.Fatalf("%d reservations of %d were done", len(done), each*buyers)
+	}
 }
 
-// consumeSome takes care of messages until all is finished, or gives up after the first
-// if it is a bad consumer.
-func consumeSome(k *kit, sub queue.Subscription, finished <-chan struct{}, bad bool, did func(seckill.Reservation)) error {
-	ctx, cancel := context.WithTimeout(context.Background(), k.Patience)
-	defer cancel()
-	go func() {
-		select {
-		case <-finished:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+// takeAndQuit leaves what it was given.
+func (k *kit) takeAndQuit(ctx context.Context) error {
+	sub, err := k.Outbox().Subscribe(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	if _, err = sub.Receive(ctx, 3); ctx.Err() != nil {
+		err = nil // All is done, or too late: that is for others to tell.
+	}
+	return errors.Join(err, sub.Close())
+}
+
+// consume takes care of messages until ctx ends.
+func (k *kit) consume(ctx context.Context, did func(seckill.Reservation)) error {
+	sub, err := k.Outbox().Subscribe(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Close() }()
 	for {
 		ds, err := sub.Receive(ctx, 3)
-		select {
-		case <-finished:
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		default:
-		}
-		if err != nil {
+		case err != nil:
 			return err
-		}
-		if bad {
-			return nil
 		}
 		for _, d := range ds {
 			_, rs, err := queue.DecodeReservations(d.Body)
@@ -197,7 +191,7 @@ func consumeSome(k *kit, sub queue.Subscription, finished <-chan struct{}, bad b
 				did(r)
 			}
 		}
-		if err := sub.Ack(context.Background(), ds...); err != nil {
+		if err := sub.Ack(context.WithoutCancel(ctx), ds...); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,9 @@ const startsIn = (ms) => {
   fake.act.starts_at = new Date(Date.now() + fake.skew + ms).toISOString();
 };
 
+// A button that has just got another meaning is dead for a moment: see activity.js.
+const settled = (page) => page.waitForTimeout(450);
+
 async function queued(page) {
   await canPress(page, 'buy');
   await go(page).click();
@@ -52,6 +55,7 @@ async function queued(page) {
 async function confirmed(page, payMs) {
   fake.confirm(await queued(page), payMs);
   await shows(page, '#title', 'You got it');
+  await settled(page);
 }
 
 // ---- Before the start ----
@@ -140,6 +144,27 @@ test('a double click is one attempt, and says who buys', async () => {
   assert.equal(await page.locator('#who-text').innerText(), `You are buyer ${request.headers['x-user-id']}.`);
 });
 
+// The order may be there between the two clicks, and the button pay for it. It is
+// pressed at the first sight of "Pay", as a second click would.
+test('a second click or a key held down does not also pay', async () => {
+  fake.hold = false;
+  const page = await visit();
+  await canPress(page, 'buy');
+  await page.evaluate(() => {
+    const button = document.getElementById('go');
+    new MutationObserver(() => { if (button.dataset.act === 'pay') button.click(); }).observe(button, { attributes: true });
+  });
+  await go(page).focus();
+  await page.keyboard.down('Enter');
+  await canPress(page, 'pay');
+  await settled(page);
+  for (let i = 0; i < 3; i++) await page.keyboard.down('Enter');
+  await page.keyboard.up('Enter');
+  assert.equal(fake.count('POST pay'), 0);
+  await page.keyboard.press('Enter');
+  await shows(page, '#title', 'Paid. It is yours.');
+});
+
 // crypto.randomUUID and crypto.subtle exist in secure contexts only; a shop tried
 // out on a LAN address is none.
 test('it works on plain HTTP', async () => {
@@ -182,6 +207,7 @@ test('a reload and a second tab show the same ticket', async () => {
   fake.confirm(ticket);
   await shows(page, '#title', 'You got it');
   await shows(tab, '#title', 'You got it');
+  await settled(tab);
   assert.equal(fake.count('POST purchases'), 1);
   // What is done in one tab is seen in the other.
   await tab.click('#go');
@@ -240,6 +266,7 @@ test('the order is paid, by keyboard alone', async () => {
   await shows(page, '#figure', /Order\s+4001/);
   await shows(page, '#timer', /Time left to pay\s+00:(15:00|14:5\d)/);
   assert.equal(await page.evaluate(() => document.activeElement.id), 'go', 'the focus stays');
+  await settled(page);
   await page.keyboard.press('Enter');
   await shows(page, '#title', 'Paid. It is yours.');
   assert.equal(fake.orders.get('4001').state, 'paid');
@@ -523,6 +550,7 @@ test('a sale that there is not is said to be missing', async () => {
   for (const path of ['/a/99', '/a/none-such']) {
     const page = await visit({ path });
     await shows(page, '#name', 'There is no such sale');
+    await settled(page);
     await go(page).click();
     await shows(page, '.card h2', 'Walnut desk lamp');
   }
@@ -639,6 +667,7 @@ for (const [name, options] of Object.entries({
     fake.confirm(fake.last());
     await canPress(page, 'pay');
     await check(page, 'unpaid');
+    await settled(page);
     await page.click('#alt');
     await check(page, 'asking');
     await page.click('#ask-yes');

@@ -84,10 +84,13 @@ async function arrive(options) {
 
 const shows = (page, selector, text) => eventually(async () => assert.match(await page.locator(selector).innerText(), text), 20000);
 const canPress = (page, act) => page.waitForSelector(`#go[data-act=${act}]`);
+// A button that has just got another meaning is dead for a moment: see activity.js.
+const settled = (page) => page.waitForTimeout(450);
 async function buy(page, title) {
   await canPress(page, 'buy');
   await page.click('#go');
   await shows(page, '#title', title);
+  await settled(page);
 }
 
 test('a sale, from the countdown to sold out and beyond', async (t) => {
@@ -122,6 +125,7 @@ test('a sale, from the countdown to sold out and beyond', async (t) => {
   });
 
   await t.test('she pays', async () => {
+    await settled(ann);
     await ann.click('#go');
     await shows(ann, '#title', /Paid\. It is yours\./);
     await shoot(ann, 'sale-4-paid-en-phone');

@@ -412,10 +412,10 @@ function render() {
   put($('go-label'), v.button.label);
   put($('go-digits'), v.button.digits || '');
   put($('go-said'), v.button.said || '');
-  go.dataset.act = v.button.act || '';
+  mean('go', v.button.act);
   go.setAttribute('aria-disabled', v.button.act ? 'false' : 'true');
   show('alt', v.alt?.label);
-  $('alt').dataset.act = v.alt?.act || '';
+  mean('alt', v.alt?.act);
   show('line', v.line);
   const many = !!v.quantity && act.limit_per_user > 1;
   $('quantity').hidden = !many;
@@ -425,6 +425,14 @@ function render() {
   if (focused?.hidden) ($('panel').hidden ? go : $('panel')).focus();
   announce(v);
   renderBuyer();
+}
+
+// mean notes what a button does, and since when.
+const meant = { go: { at: 0 }, alt: { at: 0 } };
+function mean(id, act = '') {
+  const { dataset } = $(id);
+  if (dataset.act !== act) meant[id].at = performance.now();
+  dataset.act = act;
 }
 
 function renderMissing() {
@@ -508,6 +516,8 @@ function labels() {
 
 // ---- Clicks ----
 
+let pressed = 0;
+
 const acts = {
   buy,
   pay: () => change('pay'),
@@ -521,7 +531,24 @@ const acts = {
   },
 };
 
-for (const id of ['go', 'alt']) $(id).addEventListener('click', () => acts[$(id).dataset.act]?.());
+// A button that has just got another meaning is not pressed by the second click of
+// somebody who clicked twice, nor by a key held down. Only buying is always meant.
+for (const id of ['go', 'alt']) {
+  $(id).addEventListener('click', () => {
+    const { act } = $(id).dataset;
+    const now = performance.now();
+    if (act !== 'buy' && now - meant[id].at < 400) return;
+    if (act) pressed = now;
+    acts[act]?.();
+  });
+  $(id).addEventListener('keydown', (event) => {
+    if (event.repeat) event.preventDefault();
+  });
+}
+// Nor does it mark the text that came to stand where the button was.
+document.addEventListener('mousedown', (event) => {
+  if (event.detail > 1 && performance.now() - pressed < 1000) event.preventDefault();
+});
 
 function count(by) {
   m.quantity = Math.min(Math.max(1, m.quantity + by), m.act.limit_per_user);

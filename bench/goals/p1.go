@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// goalP1 is what a refusal may cost, in times of what nginx's answer costs.
+const goalP1 = 1.7
+
+//go:embed purchase.lua
+var purchaseLua string
+
+// subject is one thing that is measured against nginx.
+type subject struct {
+	name    string
+	reason  string // What every answer must say; "" of nginx.
+	auth    string
+	url     string
+	buyers  string // File and header of who asks.
+	header  string
+	shop    *shop
+	pid     int
+	samples samples
+}
+
+// samples has one value for each round.
+type samples struct{ cost, user, system, rate, asked []float64 }
+
+// p1 takes all subjects in turn, round after round: the machine may be busy with something
+// else in the next.
+func p1(ctx context.Context, s *settings) error {
+	script := filepath.Join(s.work, "purchase.lua")
+	if err := os.WriteFile(script, []byte(purchaseLua), 0o600); err != nil {
+		return err
+	}
+	nginx, address, err := startNginx(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer nginx.stop()
+	var subjects []*subject
+	for _, auth := range []string{"jwt", "open"} {
+		buyers, header, err := identities(s, auth)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, &subject{
+			name: "nginx, `return 200`", auth: auth, url: "http://" + address + "/v1/activities/12/purchases",
+			buyers: buyers, header: header, pid: nginx.pid,
+		})
+		sh, err := openShop(ctx, s, filepath.Join(s.work, "data-"+auth), auth)
+		if err != nil {
+			return err
+		}
+		defer sh.stop()
+		mine, err := refusals(ctx, sh, auth, buyers, header)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, mine...)
+	}
+	for range s.rounds {
+		for _, sub := range subjects {
+			if err := sub.measure(ctx, s, script); err != nil {
+				return fmt.Errorf("%s, %s: %w", sub.name, sub.auth, err)
+			}
+		}
+	}
+	showP1(s, subjects)
+	if s.profiles == "" {
+		return nil
+	}
+	return profileAll(ctx, s, script, subjects)
+}
+
+// refusals makes an activity for each kind of refusal.
+func refusals(ctx context.Context, sh *shop, auth, buyers, header string) (subjects []*subject, err error) {
+	now := time.Now()
+	for _, k := range []struct {
+		reason string
+		units  int64
+		starts time.Time
+	}{
+		{"sold_out", 1, now.Add(-time.Second)},
+		{"not_started", 1, now.Add(time.Hour)},
+		{"already_purchased", 1_000_000, now.Add(-time.Second)},
+		{"ended", 1, now.Add(-time.Second)},
+	} {
+		id, err := sh.sale(ctx, k.reason, k.units, k.starts)
+		if err != nil {
+			return nil, err
+		}
+		if k.reason == "ended" {
+			if _, err := sh.operator.Close(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		subjects = append(subjects, &subject{
+			name: "`" + k.reason + "`", reason: k.reason, auth: auth, url: fmt.Sprintf("http://%s/v1/activities/%d/purchases", sh.public, id),
+			buyers: buyers, header: header, shop: sh, pid: sh.pid,
+		})
+	}
+	return subjects, nil
+}
+
+// wrong is the share of requests that may be answered otherwise, or by the stock.
+const wrong = 0.001
+
+// warmUpsMax is how often the node is told what it will be asked about.
+const warmUpsMax = 10
+
+func (sub *subject) measure(ctx context.Context, s *settings, script string) error {
+	// The node forgets a buyer after 30 seconds, and asks the stock once more then.
+	for try := 1; ; try++ {
+		c, requests, err := sub.load(ctx, script, time.Duration(try)*time.Second)
+		if err != nil {
+			return err
+		}
+		if everybody := requests >= 1.5*float64(s.buyers); everybody && c.asked <= wrong*requests {
+			break
+		}
+		if try == warmUpsMax {
+			return fmt.Errorf("the node still asks the stock: %.0f of %.0f requests", c.asked, requests)
+		}
+	}
+	from, err := cpuOf(sub.pid)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	c, requests, err := sub.load(ctx, script, s.duration)
+	if err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	to, err := cpuOf(sub.pid)
+	if err != nil {
+		return err
+	}
+	for outcome, n := range c.outcomes {
+		if outcome != sub.reason && n > wrong*requests {
+			return fmt.Errorf("%.0f of %.0f requests ended as %s", n, requests, outcome)
+		}
+	}
+	used := to.minus(from)
+	v := &sub.samples
+	v.cost = append(v.cost, float64(used.total().Microseconds())/requests)
+	v.user = append(v.user, float64(used.user.Microseconds())/requests)
+	v.system = append(v.system, float64(used.system.Microseconds())/requests)
+	v.rate = append(v.rate, requests/took.Seconds())
+	v.asked = append(v.asked, 100*c.asked/requests)
+	return nil
+}
+
+// load tells how many requests were answered, and how.
+func (sub *subject) load(ctx context.Context, script string, d time.Duration) (c counters, requests float64, err error) {
+	if sub.shop == nil {
+		requests, err = sub.wrk(ctx, script, d)
+		return c, requests, err
+	}
+	before, err := sub.shop.counters()
+	if err != nil {
+		return c, 0, err
+	}
+	if requests, err = sub.wrk(ctx, script, d); err != nil {
+		return c, 0, err
+	}
+	if c, err = sub.shop.counters(); err != nil {
+		return c, 0, err
+	}
+	for outcome := range c.outcomes {
+		c.outcomes[outcome] -= before.outcomes[outcome]
+	}
+	c.asked -= before.asked
+	return c, requests, nil
+}
+
+func showP1(s *settings, subjects []*subject) {
+	fmt.Printf("P1: CPU time of the server per refusal, median of %d rounds of %v, `wrk -t1 -c200`, %d buyers; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, goalP1)
+	fmt.Println("| who asks | answer | CPU µs | user | system | × nginx | lowest–highest | goal | requests/s | asked the stock |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	var base []float64
+	for _, sub := range subjects {
+		v := &sub.samples
+		if sub.shop == nil {
+			base = v.cost
+		}
+		ratios := against(v.cost, base)
+		verdict, asked := "", ""
+		if sub.shop != nil {
+			verdict, asked = met(median(ratios) <= goalP1), fmt.Sprintf("%.2f %%", median(v.asked))
+		}
+		fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %.2f | %s | %s | %.0f | %s |\n", sub.auth, sub.name, median(v.cost), median(v.user),
+			median(v.system), median(ratios), spread("%.2f", ratios), verdict, median(v.rate), asked)
+	}
+	fmt.Println()
+}
+
+func met(ok bool) string {
+	if ok {
+		return "met"
+	}
+	return "**missed**"
+}
+
+func profileAll(ctx context.Context, s *settings, script string, subjects []*subject) error {
+	for _, sub := range subjects {
+		if sub.shop == nil {
+			continue
+		}
+		if _, err := sub.wrk(ctx, script, time.Second); err != nil {
+			return err
+		}
+		file := filepath.Join(s.profiles, "p1-"+sub.auth+"-"+sub.reason+".pprof")
+		done := make(chan error, 1)
+		go func() { done <- sub.shop.profile(file, s.duration) }()
+		_, err := sub.wrk(ctx, script, s.duration+time.Second)
+		if profiled := <-done; err == nil {
+			err = profiled
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	requestsLine = regexp.MustCompile(`(\d+) requests in`)
+	errorsLine   = regexp.MustCompile(`Socket errors: .*`)
+)
+
+// wrk returns how many requests were answered.
+func (sub *subject) wrk(ctx context.Context, script string, d time.Duration) (float64, error) {
+	out, err := exec.CommandContext(ctx, "wrk", "-t1", "-c200", fmt.Sprintf("-d%ds", max(1, int(d.Seconds()))), "-s", script, sub.url,
+		"--", sub.buyers, sub.header).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("wrk: %w: %s", err, out)
+	}
+	m := requestsLine.FindSubmatch(out)
+	if e := errorsLine.Find(out); e != nil || m == nil {
+		return 0, fmt.Errorf("wrk says: %s", out)
+	}
+	return strconv.ParseFloat(string(m[1]), 64)
+}
+
+const nginxConf = `daemon off;
+worker_processes 1;
+pid WORK/nginx.pid;
+error_log WORK/error.log crit;
+events { worker_connections 10000; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path WORK/body;
+  proxy_temp_path WORK/proxy;
+  fastcgi_temp_path WORK/fastcgi;
+  uwsgi_temp_path WORK/uwsgi;
+  scgi_temp_path WORK/scgi;
+  default_type application/problem+json;
+  server {
+    listen ADDRESS;
+    location / { return 200 '{"type":"about:blank","status":410,"title":"Sold out","reason":"sold_out","msg":"Everything has been sold. Thank you for coming, and good luck."}'; }
+  }
+}
+`
+
+func startNginx(ctx context.Context, s *settings) (*process, string, error) {
+	address, err := freeAddr()
+	if err != nil {
+		return nil, "", err
+	}
+	dir := filepath.Join(s.work, "nginx")
+	conf := filepath.Join(dir, "nginx.conf")
+	text := strings.NewReplacer("WORK", dir, "ADDRESS", address).Replace(nginxConf)
+	if os.Getuid() == 0 {
+		text = "user root;\n" + text
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", err
+	}
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		return nil, "", err
+	}
+	p, err := start(ctx, answers("http://"+address+"/"), "nginx", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
+	if err != nil {
+		return nil, "", err
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.pid, p.pid))
+	if err == nil {
+		p.pid, err = strconv.Atoi(strings.TrimSpace(string(children)))
+	}
+	if err != nil {
+		p.stop()
+		return nil, "", fmt.Errorf("find nginx's worker: %w", err)
+	}
+	return p, address, nil
+}
