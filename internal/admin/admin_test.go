@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ func TestAnActivityHasItsMembers(t *testing.T) {
 	w := ask(newNeighbours().server(t, nil), "GET", "/admin/v1/activities/1", "", nil)
 	var got map[string]any
 	must(t, json.Unmarshal(w.Body.Bytes(), &got))
-	for _, name := range strings.Fields(`id name description price_cents state run starts_at ends_at server_time total remaining limit_per_user
+	for name := range strings.FieldsSeq(`id name description price_cents state run starts_at ends_at server_time total remaining limit_per_user
 		challenge entry_token sub_stocks preload_before_seconds payment_window_seconds audience created_at epoch books`) {
 		if _, ok := got[name]; !ok {
 			t.Errorf("no %s", name)
@@ -107,6 +106,9 @@ func TestListsArePaged(t *testing.T) {
 		if got := strings.Join(ids, " "); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
+	}
+	if w := ask(s, "GET", "/admin/v1/audit?limit=3", "", nil); strings.Contains(w.Body.String(), "next_cursor") {
+		t.Errorf("the last page, full, has a cursor: %s", w.Body)
 	}
 	if w := ask(s, "GET", "/admin/v1/audit", "", nil); !strings.Contains(w.Body.String(), `"detail":"{\"a\""`) || !strings.Contains(w.Body.String(), `"detail":{"a":1}`) {
 		t.Errorf("details: %s", w.Body)
@@ -148,6 +150,9 @@ func TestTheTokenIsNeeded(t *testing.T) {
 				t.Errorf("%s with %q: %d %s", path, given, w.Code, reason)
 			}
 		}
+	}
+	if w := ask(s, "DELETE", "/admin/v1/audit", "", func(r *http.Request) { r.Header.Del("Authorization") }); w.Code != 401 {
+		t.Errorf("another method, without the token: %d", w.Code)
 	}
 	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics"} {
 		w := ask(s, "GET", path, "", func(r *http.Request) { r.Header.Del("Authorization") })
@@ -339,9 +344,7 @@ func TestNewNeedsEverything(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("made of nothing")
 	}
-	w := httptest.NewRecorder()
-	newNeighbours().server(t, nil).ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
-	if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+	if w := ask(newNeighbours().server(t, nil), "GET", "/healthz", "", nil); w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("headers: %v", w.Header())
 	}
 }

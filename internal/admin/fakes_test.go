@@ -172,7 +172,7 @@ func (n *neighbours) server(t *testing.T, change func(*Options)) *Server {
 
 // ask sends a request with the token, and whatever change adds.
 func ask(s http.Handler, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
 	if change != nil {
 		change(r)

@@ -36,12 +36,12 @@ const (
 // files are named one by one, so that a stray file is not embedded.
 //
 //go:embed assets/shell.html assets/activity.html assets/list.html assets/page.css assets/texts.json assets/favicon.svg
-//go:embed assets/core.js assets/proof.js assets/ticket.js assets/view.js assets/activity.js assets/list.js
+//go:embed assets/core.js assets/proof.js assets/ticket.js assets/view.js assets/activity.js assets/screen.js assets/list.js
 var files embed.FS
 
 // The scripts of each page, in order: they share one scope.
 var (
-	activityScripts = []string{"core.js", "proof.js", "ticket.js", "view.js", "activity.js"}
+	activityScripts = []string{"core.js", "proof.js", "ticket.js", "view.js", "activity.js", "screen.js"}
 	listScripts     = []string{"core.js", "list.js"}
 )
 

@@ -199,30 +199,36 @@ const overFor = 168 * time.Hour
 func (r *Reconciler) Run(ctx context.Context) error {
 	said := map[seckill.RunID][]seckill.Finding{}
 	for wait(ctx, r.o.Every) {
-		found := map[seckill.RunID][]seckill.Finding{}
-		for _, a := range r.o.Activities.Activities() {
-			if a.Phase == seckill.PhaseScheduled || time.Since(a.EndsAt) > overFor {
-				continue
-			}
-			report, err := r.look(ctx, a.ID)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
-				r.o.Log.Warn("reconcile: a run cannot be compared", "activity", a.ID, "run", a.Run, "error", err)
-				found[a.RunID()] = said[a.RunID()]
-				continue
-			}
-			found[a.RunID()] = report.Findings
-			for _, f := range report.Findings {
-				if !slices.Contains(said[a.RunID()], f) {
-					r.o.Log.Warn("reconcile: finding", "activity", a.ID, "run", a.Run, "kind", f.Kind, "units", f.Units, "detail", f.Detail)
-				}
-			}
-		}
-		said = found
+		said = r.round(ctx, said)
 	}
 	return nil
+}
+
+// round looks at every run once, and returns what it found. What was said in the last
+// round is not said again.
+func (r *Reconciler) round(ctx context.Context, said map[seckill.RunID][]seckill.Finding) map[seckill.RunID][]seckill.Finding {
+	found := map[seckill.RunID][]seckill.Finding{}
+	for _, a := range r.o.Activities.Activities() {
+		if a.Phase == seckill.PhaseScheduled || time.Since(a.EndsAt) > overFor {
+			continue
+		}
+		report, err := r.look(ctx, a.ID)
+		switch {
+		case ctx.Err() != nil:
+			return found
+		case err != nil:
+			r.o.Log.Warn("reconcile: a run cannot be compared", "activity", a.ID, "run", a.Run, "error", err)
+			found[a.RunID()] = said[a.RunID()]
+			continue
+		}
+		found[a.RunID()] = report.Findings
+		for _, f := range report.Findings {
+			if !slices.Contains(said[a.RunID()], f) {
+				r.o.Log.Warn("reconcile: finding", "activity", a.ID, "run", a.Run, "kind", f.Kind, "units", f.Units, "detail", f.Detail)
+			}
+		}
+	}
+	return found
 }
 
 func (r *Reconciler) look(ctx context.Context, id int64) (Report, error) {

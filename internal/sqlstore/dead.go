@@ -180,11 +180,6 @@ func (db *DB) RetriedDead(ctx context.Context, id int64, settled bool, reason st
 		if err != nil || was != stateRetrying {
 			return err // Another has ended it.
 		}
-		if !settled {
-			if err := raiseMarks(ctx, t, l.Run); err != nil {
-				return err
-			}
-		}
 		if reason == "" {
 			reason = l.Reason
 		}

@@ -2,8 +2,12 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"seckill/internal/order"
 )
 
 // Four nodes that start at once on an empty database end with one schema, and so do
@@ -26,7 +30,23 @@ func claimMigrate(t *testing.T, p *place) {
 	var rows int
 	must(t, p.write.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM seckill_meta").Scan(&rows))
 	equal(t, "rows of seckill_meta", rows, 1)
+	must(t, p.write.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM seckill_schema WHERE version_id = 1").Scan(&rows))
+	equal(t, "migrations done", rows, 1)
 	p.sale(t, 1, 0)
+
+	// Who comes while another migrates waits for it.
+	unlock, err := p.dialect.lockMigrations(t.Context(), p.write)
+	must(t, err)
+	other, err := Open(t.Context(), p.url, Options{})
+	must(t, err)
+	defer func() { must(t, other.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := other.Migrate(ctx); !errors.Is(err, order.ErrUnavailable) {
+		t.Fatalf("migrating beside another: %v", err)
+	}
+	must(t, unlock())
+	must(t, other.Migrate(t.Context()))
 
 	// A program must not write into a schema that it does not know.
 	p.raw(t, "UPDATE seckill_schema SET version_id = 99 WHERE version_id = 1")

@@ -27,6 +27,8 @@ var claims = []struct {
 	{"Write", claimWrite},
 	{"Refuse", claimRefuse},
 	{"WriteTogether", claimWriteTogether},
+	{"LastUnits", claimLastUnits},
+	{"RefuseWaits", claimRefuseWaits},
 	{"Faults", claimFaults},
 	{"Move", claimMove},
 	{"Expire", claimExpire},

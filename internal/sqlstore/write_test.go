@@ -168,6 +168,71 @@ func claimWriteTogether(t *testing.T, p *place) {
 	}
 }
 
+// Writers that all believe in the last units make as many orders as there are.
+func claimLastUnits(t *testing.T, p *place) {
+	run := p.sale(t, 0, time.Hour)
+	for round := range p.races / 5 {
+		p.raw(t, "UPDATE seckill_stock SET total_stock = ?, available_stock = 3", 3*(round+1))
+		var writers []func(context.Context) error
+		answers := make([]order.Written, 5)
+		for n := range answers {
+			r := reservation(run, fmt.Sprintf("b-%d-%d", round, n), 1)
+			writers = append(writers, func(ctx context.Context) error {
+				w, err := p.WriteOrders(ctx, run, []seckill.Reservation{r})
+				if err == nil {
+					answers[n] = w[0]
+				}
+				return err
+			})
+		}
+		together(t, writers...)
+		orders := 0
+		for _, w := range answers {
+			if w.New {
+				orders++
+			} else {
+				equal(t, "reason", w.Refused, seckill.SoldOut)
+			}
+		}
+		equal(t, "orders", orders, 3)
+		p.balanced(t, run, int64(3*(round+1)), int64(3*(round+1)))
+	}
+}
+
+// A refusal waits for whoever is just writing the same ticket: it cannot be refused here
+// and become an order there.
+func claimRefuseWaits(t *testing.T, p *place) {
+	run := p.sale(t, 3, time.Hour)
+	r := reservation(run, "b", 5)
+	// Another writer is in the middle of its transaction; it knows of a restock.
+	other, err := p.write.BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = other.ExecContext(t.Context(), `INSERT INTO seckill_order (id, activity_id, user_id, status, create_time, run, ticket, slot,
+		quantity, amount_cents, pay_before, update_time) VALUES (1,?,?,1,?,1,?,1,5,0,?,?)`,
+		run.Activity, r.Buyer, at(time.Now()), r.Ticket, at(time.Now()), at(time.Now()))
+	must(t, err)
+	_, err = other.ExecContext(t.Context(), "UPDATE seckill_stock SET total_stock = 10, available_stock = 5")
+	must(t, err)
+	var w []order.Written
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		w, err = p.WriteOrders(t.Context(), run, []seckill.Reservation{r})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %+v %v", w, err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	must(t, other.Commit())
+	must(t, <-done)
+	if w[0].Order == nil || w[0].Order.ID != "1" || w[0].New {
+		t.Fatalf("answer: %+v", w[0])
+	}
+	p.balanced(t, run, 10, 5)
+}
+
 // What can never be written is told from a database that is away: only the former
 // may end among the dead letters.
 func claimFaults(t *testing.T, p *place) {

@@ -29,8 +29,7 @@ type order struct {
 	Place  *place          `json:"place"`
 	Tags   []string        `json:"tags,omitempty"`
 	Places []place         `json:"places,omitempty"`
-	hidden int
-	Unread int `json:"-"`
+	Unread int             `json:"-"`
 }
 
 type place struct {
@@ -77,72 +76,75 @@ func TestReadsWhatIsRight(t *testing.T) {
 	}
 }
 
+// wrongs is each way in which one field, or the body, can be wrong.
+var wrongs = []struct {
+	body string
+	want seckill.FieldError
+}{
+	{with("name", ""), seckill.FieldError{Field: "name", Rule: seckill.RuleRequired}},
+	{with("name", "null"), seckill.FieldError{Field: "name", Rule: seckill.RuleType, Arg: "string"}},
+	{with("name", "1"), seckill.FieldError{Field: "name", Rule: seckill.RuleType, Arg: "string"}},
+	{with("name", "{}"), seckill.FieldError{Field: "name", Rule: seckill.RuleType, Arg: "string"}},
+	{with("count", ""), seckill.FieldError{Field: "count", Rule: seckill.RuleRequired}},
+	{with("count", "null"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("count", `"1"`), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("count", "1.0"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("count", "1e3"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("count", "true"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("count", "[1]"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("count", "9223372036854775808"), seckill.FieldError{Field: "count", Rule: seckill.RuleMax, Arg: "9223372036854775807"}},
+	{with("count", "-9223372036854775809"), seckill.FieldError{Field: "count", Rule: seckill.RuleMin, Arg: "-9223372036854775808"}},
+	{with("small", "128"), seckill.FieldError{Field: "small", Rule: seckill.RuleMax, Arg: "127"}},
+	{with("small", "-129"), seckill.FieldError{Field: "small", Rule: seckill.RuleMin, Arg: "-128"}},
+	{with("size", "-1"), seckill.FieldError{Field: "size", Rule: seckill.RuleMin, Arg: "0"}},
+	{with("size", "65536"), seckill.FieldError{Field: "size", Rule: seckill.RuleMax, Arg: "65535"}},
+	{with("ratio", `"1"`), seckill.FieldError{Field: "ratio", Rule: seckill.RuleType, Arg: "number"}},
+	{with("ratio", "1e999"), seckill.FieldError{Field: "ratio", Rule: seckill.RuleType, Arg: "number"}},
+	{with("open", `"true"`), seckill.FieldError{Field: "open", Rule: seckill.RuleType, Arg: "boolean"}},
+	{with("open", "0"), seckill.FieldError{Field: "open", Rule: seckill.RuleType, Arg: "boolean"}},
+	{with("at", `"2026-11-11"`), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
+	{with("at", `"2026-02-30T00:00:00Z"`), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
+	{with("at", "1762790400"), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
+	{with("at", "null"), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
+	{with("note", "1"), seckill.FieldError{Field: "note", Rule: seckill.RuleType, Arg: "string"}},
+	{with("max", "1.5"), seckill.FieldError{Field: "max", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("until", `""`), seckill.FieldError{Field: "until", Rule: seckill.RuleType, Arg: "time"}},
+	{with("place", `"x"`), seckill.FieldError{Field: "place", Rule: seckill.RuleType, Arg: "object"}},
+	{with("place", `{}`), seckill.FieldError{Field: "place.city", Rule: seckill.RuleRequired}},
+	{with("place", `{"city":"x","street":1}`), seckill.FieldError{Field: "place.street", Rule: seckill.RuleUnknown}},
+	{with("tags", `"a"`), seckill.FieldError{Field: "tags", Rule: seckill.RuleType, Arg: "array"}},
+	{with("tags", `["a",1]`), seckill.FieldError{Field: "tags[1]", Rule: seckill.RuleType, Arg: "string"}},
+	{with("places", `[{"city":"a"},{"city":"b","zip":"1"}]`), seckill.FieldError{Field: "places[1].zip", Rule: seckill.RuleType, Arg: "integer"}},
+	{with("x", "1"), seckill.FieldError{Field: "x", Rule: seckill.RuleUnknown}},
+	{with("Name", `"x"`), seckill.FieldError{Field: "Name", Rule: seckill.RuleUnknown}},
+	{with("hidden", "1"), seckill.FieldError{Field: "hidden", Rule: seckill.RuleUnknown}},
+	{with("Unread", "1"), seckill.FieldError{Field: "Unread", Rule: seckill.RuleUnknown}},
+	{with(strings.Repeat("é", 60), "1"), seckill.FieldError{Field: strings.Repeat("é", 32) + "…", Rule: seckill.RuleUnknown}},
+	{strings.Replace(good, "{", `{"name":"y","name":"z",`, 1), seckill.FieldError{Field: "name", Rule: seckill.RuleRepeated}},
+	{strings.Replace(good, "{", `{"n\u0061me":"y",`, 1), seckill.FieldError{Field: "name", Rule: seckill.RuleRepeated}},
+	{``, seckill.FieldError{Field: Body, Rule: seckill.RuleRequired}},
+	{" \n", seckill.FieldError{Field: Body, Rule: seckill.RuleRequired}},
+	{`[]`, seckill.FieldError{Field: Body, Rule: seckill.RuleType, Arg: "object"}},
+	{`null`, seckill.FieldError{Field: Body, Rule: seckill.RuleType, Arg: "object"}},
+	{`"x"`, seckill.FieldError{Field: Body, Rule: seckill.RuleType, Arg: "object"}},
+	{good[:len(good)-1], seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{good + "{}", seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{good + ",", seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{"\ufeff" + good, seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{`{'name':1}`, seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{with("count", "01"), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{with("count", "NaN"), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
+	{with("name", "\"\xff\""), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
+	{with("name", `"\ud800"`), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
+	{with("name", `"\ud800\u0041"`), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
+	{with("name", `"\udc00"`), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
+	{with("any", strings.Repeat("[", 16)+strings.Repeat("]", 16)), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON of at most 16 levels"}},
+	{strings.Repeat("[", 1<<20), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON of at most 16 levels"}},
+}
+
 // Each way in which one field can be wrong is refused, with its path and what is accepted.
 func TestRefusesWhatIsWrong(t *testing.T) {
-	for _, c := range []struct {
-		body string
-		want seckill.FieldError
-	}{
-		{with("name", ""), seckill.FieldError{Field: "name", Rule: seckill.RuleRequired}},
-		{with("name", "null"), seckill.FieldError{Field: "name", Rule: seckill.RuleType, Arg: "string"}},
-		{with("name", "1"), seckill.FieldError{Field: "name", Rule: seckill.RuleType, Arg: "string"}},
-		{with("name", "{}"), seckill.FieldError{Field: "name", Rule: seckill.RuleType, Arg: "string"}},
-		{with("count", ""), seckill.FieldError{Field: "count", Rule: seckill.RuleRequired}},
-		{with("count", "null"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("count", `"1"`), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("count", "1.0"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("count", "1e3"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("count", "true"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("count", "[1]"), seckill.FieldError{Field: "count", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("count", "9223372036854775808"), seckill.FieldError{Field: "count", Rule: seckill.RuleMax, Arg: "9223372036854775807"}},
-		{with("count", "-9223372036854775809"), seckill.FieldError{Field: "count", Rule: seckill.RuleMin, Arg: "-9223372036854775808"}},
-		{with("small", "128"), seckill.FieldError{Field: "small", Rule: seckill.RuleMax, Arg: "127"}},
-		{with("small", "-129"), seckill.FieldError{Field: "small", Rule: seckill.RuleMin, Arg: "-128"}},
-		{with("size", "-1"), seckill.FieldError{Field: "size", Rule: seckill.RuleMin, Arg: "0"}},
-		{with("size", "65536"), seckill.FieldError{Field: "size", Rule: seckill.RuleMax, Arg: "65535"}},
-		{with("ratio", `"1"`), seckill.FieldError{Field: "ratio", Rule: seckill.RuleType, Arg: "number"}},
-		{with("ratio", "1e999"), seckill.FieldError{Field: "ratio", Rule: seckill.RuleType, Arg: "number"}},
-		{with("open", `"true"`), seckill.FieldError{Field: "open", Rule: seckill.RuleType, Arg: "boolean"}},
-		{with("open", "0"), seckill.FieldError{Field: "open", Rule: seckill.RuleType, Arg: "boolean"}},
-		{with("at", `"2026-11-11"`), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
-		{with("at", `"2026-02-30T00:00:00Z"`), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
-		{with("at", "1762790400"), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
-		{with("at", "null"), seckill.FieldError{Field: "at", Rule: seckill.RuleType, Arg: "time"}},
-		{with("note", "1"), seckill.FieldError{Field: "note", Rule: seckill.RuleType, Arg: "string"}},
-		{with("max", "1.5"), seckill.FieldError{Field: "max", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("until", `""`), seckill.FieldError{Field: "until", Rule: seckill.RuleType, Arg: "time"}},
-		{with("place", `"x"`), seckill.FieldError{Field: "place", Rule: seckill.RuleType, Arg: "object"}},
-		{with("place", `{}`), seckill.FieldError{Field: "place.city", Rule: seckill.RuleRequired}},
-		{with("place", `{"city":"x","street":1}`), seckill.FieldError{Field: "place.street", Rule: seckill.RuleUnknown}},
-		{with("tags", `"a"`), seckill.FieldError{Field: "tags", Rule: seckill.RuleType, Arg: "array"}},
-		{with("tags", `["a",1]`), seckill.FieldError{Field: "tags[1]", Rule: seckill.RuleType, Arg: "string"}},
-		{with("places", `[{"city":"a"},{"city":"b","zip":"1"}]`), seckill.FieldError{Field: "places[1].zip", Rule: seckill.RuleType, Arg: "integer"}},
-		{with("x", "1"), seckill.FieldError{Field: "x", Rule: seckill.RuleUnknown}},
-		{with("Name", `"x"`), seckill.FieldError{Field: "Name", Rule: seckill.RuleUnknown}},
-		{with("hidden", "1"), seckill.FieldError{Field: "hidden", Rule: seckill.RuleUnknown}},
-		{with("Unread", "1"), seckill.FieldError{Field: "Unread", Rule: seckill.RuleUnknown}},
-		{with(strings.Repeat("é", 60), "1"), seckill.FieldError{Field: strings.Repeat("é", 32) + "…", Rule: seckill.RuleUnknown}},
-		{strings.Replace(good, "{", `{"name":"y","name":"z",`, 1), seckill.FieldError{Field: "name", Rule: seckill.RuleRepeated}},
-		{strings.Replace(good, "{", `{"n\u0061me":"y",`, 1), seckill.FieldError{Field: "name", Rule: seckill.RuleRepeated}},
-		{``, seckill.FieldError{Field: Body, Rule: seckill.RuleRequired}},
-		{" \n", seckill.FieldError{Field: Body, Rule: seckill.RuleRequired}},
-		{`[]`, seckill.FieldError{Field: Body, Rule: seckill.RuleType, Arg: "object"}},
-		{`null`, seckill.FieldError{Field: Body, Rule: seckill.RuleType, Arg: "object"}},
-		{`"x"`, seckill.FieldError{Field: Body, Rule: seckill.RuleType, Arg: "object"}},
-		{good[:len(good)-1], seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{good + "{}", seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{good + ",", seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{"\ufeff" + good, seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{`{'name':1}`, seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{with("count", "01"), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{with("count", "NaN"), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON"}},
-		{with("name", "\"\xff\""), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
-		{with("name", `"\ud800"`), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
-		{with("name", `"\ud800\u0041"`), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
-		{with("name", `"\udc00"`), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "UTF-8"}},
-		{with("any", strings.Repeat("[", 16)+strings.Repeat("]", 16)), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON of at most 16 levels"}},
-		{strings.Repeat("[", 1<<20), seckill.FieldError{Field: Body, Rule: seckill.RuleFormat, Arg: "JSON of at most 16 levels"}},
-	} {
+	for _, c := range wrongs {
 		var o order
 		refusal := Decode([]byte(c.body), &o)
 		if refusal == nil || refusal.Reason != seckill.InvalidRequest || !slices.Equal(refusal.Fields, []seckill.FieldError{c.want}) {

@@ -184,6 +184,20 @@ test('a sale, from the countdown to sold out and beyond', async (t) => {
   });
 });
 
+// What a CDN and a browser are told of the page.
+test('the page can be cached, and is shut to everything foreign', async () => {
+  const answer = await fetch(shop + sale, { headers: { 'Accept-Encoding': 'gzip' } });
+  const header = (name) => answer.headers.get(name) || '';
+  assert.equal(answer.status, 200);
+  assert.match(header('Content-Security-Policy'), /^default-src 'none'; script-src 'sha256-/);
+  assert.match(header('Cache-Control'), /public, max-age=\d+/);
+  assert.equal(header('Content-Encoding'), 'gzip');
+  assert.match(header('Vary'), /Accept-Encoding/i);
+  assert.equal(header('Set-Cookie'), '');
+  const again = await fetch(shop + '/a/999', { headers: { 'If-None-Match': header('ETag') } });
+  assert.equal(again.status, 304);
+});
+
 // Over the wire, headers and API included, and nothing cached.
 test('a first visit costs less than 50 KB', async () => {
   const page = await arrive({ size: phone });
