@@ -112,6 +112,11 @@ bench: ## Run the Go benchmarks (PKG=./stock/...)
 bench-engines: ## Compare the HTTP engines
 	bench/engines/run.sh
 
+# docs/benchmarks.md says what each goal needs; nginx is not always on the path.
+.PHONY: bench-goals
+bench-goals: build ## Measure goals P1, P9 and P11 again (ARGS="p1", ARGS="-rounds 3 p9")
+	PATH="$$PATH:/usr/sbin" go run ./bench/goals -seckill bin/seckill $(ARGS)
+
 ##@ Clean up
 
 .PHONY: clean

@@ -1,6 +1,6 @@
 // Command goals measures goals of docs/benchmarks.md again and prints them as tables:
 //
-//	go run ./bench/goals [flags] p1|p9|p11
+//	go run ./bench/goals [flags] [p1|p9|p11]
 //
 // It starts everything that it measures as processes of their own, in a temporary folder
 // that is removed at the end, and compares only what ran in the same round. It writes
@@ -46,16 +46,20 @@ func main() {
 	flag.StringVar(&s.auth, "auth", "jwt", "p9: how buyers say who they are, jwt or open")
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")
 	flag.Parse()
-	goals := map[string]func(context.Context, *settings) error{"p1": p1, "p9": p9, "p11": p11}
+	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p9": p9, "p11": p11}
 	goal, ok := goals[flag.Arg(0)]
-	if !ok || flag.NArg() != 1 || s.rounds < 1 || s.auth != "jwt" && s.auth != "open" {
-		fmt.Fprintln(os.Stderr, "usage: goals [flags] p1|p9|p11")
+	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.auth != "jwt" && s.auth != "open" {
+		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p9|p11]")
 		flag.PrintDefaults()
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exit(measure(ctx, &s, goal))
+}
+
+func all(ctx context.Context, s *settings) error {
+	return errors.Join(p1(ctx, s), p9(ctx, s), p11(ctx, s))
 }
 
 func exit(err error) {

@@ -48,7 +48,7 @@ func TestPreloadsOnTime(t *testing.T) {
 // Many keepers at once, delayed at every step: the run ends up loaded once and for all, and
 // no buyer who got a unit is ever forgotten.
 func TestRacingKeepersWipeNobody(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			store, stocks := newMemStore(), newFakeStock()
 			first := newNode(t, store, stocks)

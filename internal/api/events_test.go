@@ -179,6 +179,24 @@ func TestADeafStreamHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// What changes just while a client joins is not missed, though nobody says so again.
+func TestNothingIsMissedWhileJoining(t *testing.T) {
+	w := open(t)
+	var looked atomic.Int64
+	w.setOutcome(func(string, string) (seckill.Outcome, error) {
+		if looked.Add(1) == 1 {
+			return seckill.Outcome{Ahead: 1 << 40}, nil // The next look is due in 15 s.
+		}
+		return seckill.Outcome{Progress: seckill.Confirmed}, nil
+	})
+	begin := time.Now()
+	s := w.stream(testTicket)
+	s.next()
+	if data, _ := s.next(); !strings.Contains(data, "confirmed") || time.Since(begin) > 8*time.Second {
+		t.Errorf("got %q after %v", data, time.Since(begin))
+	}
+}
+
 // Many who wait hear of it at once.
 func TestManyStreamsHearAtOnce(t *testing.T) {
 	const many = 300

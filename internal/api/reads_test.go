@@ -143,6 +143,9 @@ func TestATicket(t *testing.T) {
 		}
 		w.do("GET", "/v1/tickets/"+testTicket, "", "X-User-Id: bob").refused(t, "another's", 404, "not_found")
 	}
+	for _, odd := range []string{"1-2-%0A123456789abcdefghjk", "1-2-%00123456789abcdefghjk", "1-2-%E4%B8%AD3456789abcdefghjk"} {
+		w.do("GET", "/v1/tickets/"+odd, "", "X-User-Id: ann").refused(t, odd, 404, "not_found")
+	}
 	w.setOutcome(func(string, string) (seckill.Outcome, error) { return seckill.Outcome{}, fmt.Errorf("away") })
 	w.do("GET", "/v1/tickets/"+testTicket, "", "X-User-Id: ann").refused(t, "away", 503, "busy")
 }

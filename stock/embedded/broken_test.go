@@ -200,6 +200,12 @@ func TestDropIsNotSeenBeforeItIsOnDisk(t *testing.T) {
 	must(t, <-dropped)
 }
 
+func (e *Engine) broken() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failure != nil
+}
+
 func awaitTrue(t *testing.T, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !is(); {
@@ -221,6 +227,7 @@ func TestBrokenLogAcknowledgesNothingAndRecovers(t *testing.T) {
 		a := attempt(run1, "ann", "key")
 		_, err = ask(soon(t), e, run1, a)
 		wantDeadline(t, "the reservation that met the fault", err)
+		awaitTrue(t, e.broken)
 		e.mu.Lock()
 		bytes := e.waiting
 		e.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"seckill"
+	"seckill/queue"
 	"seckill/stock"
 )
 
@@ -178,6 +179,50 @@ func TestLargeRunComesBackFromParts(t *testing.T) {
 	}
 	if got := rp.run.buyers["buyer-7"].freeSlot(); got != 201 {
 		t.Errorf("the next slot is %d, want 201", got)
+	}
+}
+
+// An old message that nobody takes care of does not keep the thousands behind it in
+// memory; and what was not yet delivered still comes, in its order.
+func TestOldMessageHoldsNoOthers(t *testing.T) {
+	e, err := Open(t.Context(), Options{})
+	must(t, err)
+	defer func() { must(t, e.Close()) }()
+	must(t, e.Load(t.Context(), testSpec(run1, 10_000, 10_000)))
+	sub, err := e.Outbox().Subscribe(t.Context())
+	must(t, err)
+	var tickets []string
+	buy := func(n int) {
+		for range n {
+			d, err := ask(t.Context(), e, run1, attempt(run1, "ann", ""))
+			must(t, err)
+			tickets = append(tickets, d.Ticket)
+		}
+	}
+	buy(1500)
+	old, err := sub.Receive(t.Context(), 1)
+	must(t, err)
+	ds, err := sub.Receive(t.Context(), 1499)
+	must(t, err)
+	buy(10)
+	must(t, sub.Ack(t.Context(), ds...))
+	if n := len(e.outbox.all); n > 1100 {
+		t.Errorf("%d messages are kept for one", n)
+	}
+	for _, want := range tickets[1500:] {
+		ds, err := sub.Receive(t.Context(), 1)
+		must(t, err)
+		_, rs, err := queue.DecodeReservations(ds[0].Body)
+		must(t, err)
+		if rs[0].Ticket != want {
+			t.Fatalf("got %s, want %s", rs[0].Ticket, want)
+		}
+	}
+	must(t, sub.Close())
+	sub, err = e.Outbox().Subscribe(t.Context())
+	must(t, err)
+	if again, err := sub.Receive(t.Context(), 1); err != nil || again[0].ID != old[0].ID {
+		t.Errorf("got %+v, %v; want the old one", again, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,9 @@ func TestFullDiskStopsTheSaleUntilThereIsRoom(t *testing.T) {
 		for i := range attempts {
 			attempts[i] = attempt(run1, "b"+strings.TrimPrefix(seckill.NewTicket(run1), "1-1-"), "key")
 		}
-		ds, err := e.Reserve(soon(t), run1, 1, attempts)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ds, err := e.Reserve(ctx, run1, 1, attempts)
 		for i, d := range ds {
 			if d.Verdict != stock.Taken {
 				t.Fatalf("got %+v", d)
@@ -48,7 +51,7 @@ func TestFullDiskStopsTheSaleUntilThereIsRoom(t *testing.T) {
 		}
 		return err
 	}
-	for deadline := time.Now().Add(20 * time.Second); buy(100) == nil; {
+	for deadline := time.Now().Add(30 * time.Second); !e.broken(); _ = buy(100) {
 		if time.Now().After(deadline) {
 			t.Fatal("the disk does not fill up")
 		}

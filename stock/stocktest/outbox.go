@@ -208,6 +208,7 @@ func outboxWakes(k *kit) {
 			_, err := sub.Receive(ctx, 1)
 			got <- err
 		}()
+		<-time.After(30 * time.Millisecond) // Then it most likely waits, which is the point.
 	}
 	await := func(what string) error {
 		k.Helper()

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { audit, desktop, eventually, phone } from './help/browser.mjs';
-import { canPress, fake, go, queued, settled, setup, shows, startsIn, visit } from './help/visit.mjs';
+import { bringNear, canPress, fake, go, queued, settled, setup, shows, startsIn, visit } from './help/visit.mjs';
 
 setup();
 
@@ -34,9 +34,9 @@ test('without JavaScript it says, in both languages, what is missing', async () 
 });
 
 test('changes are announced politely', async () => {
-  startsIn(3000);
+  startsIn(60e3);
   const page = await visit();
-  await shows(page, '#go', 'Starts in');
+  await bringNear(page, 2000);
   fake.act.state = 'open';
   const live = page.locator('[role=status][aria-live=polite]');
   await eventually(async () => assert.equal(await live.textContent(), 'The sale is open. You can buy now.'));

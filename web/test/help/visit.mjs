@@ -47,6 +47,16 @@ export const startsIn = (ms) => {
   fake.act.starts_at = new Date(Date.now() + fake.skew + ms).toISOString();
 };
 
+// Brings the start near for a page that is loaded, however long that took, and lets
+// it hear of it: coming online again it asks.
+export async function bringNear(page, ms) {
+  await shows(page, '#go', 'Starts in');
+  startsIn(ms);
+  const asked = fake.count('GET activity');
+  await page.evaluate(() => dispatchEvent(new Event('online')));
+  await eventually(() => assert.ok(fake.count('GET activity') > asked));
+}
+
 // A button that has just got another meaning is dead for a moment: see activity.js.
 export const settled = (page) => page.waitForTimeout(450);
 
