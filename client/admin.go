@@ -67,7 +67,7 @@ func (a *Admin) Activities(ctx context.Context, cursor string) (activities []Adm
 		paged
 	}
 	err = a.c.do(ctx, call{method: http.MethodGet, path: activitiesPath, query: page(cursor)}, &list)
-	return list.Activities, list.next(), err
+	return list.Activities, list.Cursor, err
 }
 
 // Activity with its books.
@@ -164,7 +164,7 @@ func (a *Admin) DeadLetters(ctx context.Context, cursor string) (letters []DeadL
 		paged
 	}
 	err = a.c.do(ctx, call{method: http.MethodGet, path: "/admin/v1/dead-letters", query: page(cursor)}, &list)
-	return list.DeadLetters, list.next(), err
+	return list.DeadLetters, list.Cursor, err
 }
 
 // DeadDone says what became of a dead letter.
@@ -224,7 +224,7 @@ func (a *Admin) Audit(ctx context.Context, cursor string) (entries []AuditEntry,
 		paged
 	}
 	err = a.c.do(ctx, call{method: http.MethodGet, path: "/admin/v1/audit", query: page(cursor)}, &list)
-	return list.Entries, list.next(), err
+	return list.Entries, list.Cursor, err
 }
 
 // Ready tells whether the server says that it can work.

@@ -124,20 +124,12 @@ func (b *Buyer) Orders(ctx context.Context, cursor string) (orders []Order, next
 		paged
 	}
 	err = b.c.do(ctx, call{method: http.MethodGet, path: "/v1/orders", query: page(cursor)}, &list)
-	return list.Orders, list.next(), err
+	return list.Orders, list.Cursor, err
 }
 
-// paged is in each answer that may be a part of a list. The listeners name its end differently.
+// paged is in each answer that may be a part of a list.
 type paged struct {
-	Cursor     string `json:"cursor"`
-	NextCursor string `json:"next_cursor"`
-}
-
-func (p *paged) next() string {
-	if p.NextCursor != "" {
-		return p.NextCursor
-	}
-	return p.Cursor
+	Cursor string `json:"cursor"` // Where the next part begins; "" after the last.
 }
 
 func page(cursor string) url.Values {

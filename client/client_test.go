@@ -310,7 +310,7 @@ func TestAnswersAreDecoded(t *testing.T) {
 	s := serve(t, answer{status: 200, body: `{"activities":[{"id":3,"name":"n","state":"open","run":2,"total":10,
 		"books":{"total":10,"available":4,"queued":1,"awaiting_payment":2,"paid":2,"dead":1,"balanced":true}}],
 		"dead_letters":[{"id":9,"activity_id":3,"reason":"r"}],"audit":[{"id":"5","who":"w","detail":{"a":1}}],
-		"orders":[{"id":"7","state":"paid"}],"next_cursor":"next"}`})
+		"orders":[{"id":"7","state":"paid"}],"cursor":"next"}`})
 	a := admin(t, s)
 	list, next, err := a.Activities(t.Context(), "")
 	if err != nil || next != "next" || len(list) != 1 || list[0].Books == nil || !list[0].Books.Balanced || list[0].State != seckill.StateOpen || list[0].Run != 2 {

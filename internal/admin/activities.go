@@ -179,7 +179,7 @@ const (
 
 type activityList struct {
 	Activities []activityView `json:"activities"`
-	NextCursor string         `json:"next_cursor,omitempty"`
+	Cursor     string         `json:"cursor,omitempty"`
 }
 
 func (s *Server) listActivities(r *http.Request) (answer, error) {

@@ -98,16 +98,16 @@ func TestListsArePaged(t *testing.T) {
 			for _, e := range list {
 				ids = append(ids, fmt.Sprint(e.ID))
 			}
-			if page["next_cursor"] == nil {
+			if page["cursor"] == nil {
 				break
 			}
-			cursor = "&cursor=" + strings.Trim(string(page["next_cursor"]), `"`)
+			cursor = "&cursor=" + strings.Trim(string(page["cursor"]), `"`)
 		}
 		if got := strings.Join(ids, " "); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
-	if w := ask(s, "GET", "/admin/v1/audit?limit=3", "", nil); strings.Contains(w.Body.String(), "next_cursor") {
+	if w := ask(s, "GET", "/admin/v1/audit?limit=3", "", nil); strings.Contains(w.Body.String(), "cursor") {
 		t.Errorf("the last page, full, has a cursor: %s", w.Body)
 	}
 	if w := ask(s, "GET", "/admin/v1/audit", "", nil); !strings.Contains(w.Body.String(), `"detail":"{\"a\""`) || !strings.Contains(w.Body.String(), `"detail":{"a":1}`) {

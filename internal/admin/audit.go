@@ -28,8 +28,8 @@ type auditView struct {
 }
 
 type auditList struct {
-	Audit      []auditView `json:"audit"`
-	NextCursor string      `json:"next_cursor,omitempty"`
+	Audit  []auditView `json:"audit"`
+	Cursor string      `json:"cursor,omitempty"`
 }
 
 func (s *Server) listAudit(r *http.Request) (answer, error) {

@@ -58,7 +58,7 @@ func showDead(d *seckill.DeadLetter) deadView {
 
 type deadList struct {
 	DeadLetters []deadView `json:"dead_letters"`
-	NextCursor  string     `json:"next_cursor,omitempty"`
+	Cursor      string     `json:"cursor,omitempty"`
 }
 
 func (s *Server) listDead(r *http.Request) (answer, error) {

@@ -38,7 +38,7 @@ func (c *call) ticketOf(path string) (buyer, ticket string, ref *seckill.Refusal
 	if ref != nil {
 		return "", "", ref
 	}
-	if _, ok := seckill.TicketRun(path); !ok || !printable(path) {
+	if _, ok := seckill.TicketRun(path); !ok {
 		return "", "", problem.Plain(seckill.NotFound)
 	}
 	return strings.Clone(buyer), strings.Clone(path), nil

@@ -261,6 +261,11 @@ func TestBrokenLogAcknowledgesNothingAndRecovers(t *testing.T) {
 		if l, err := e.Level(t.Context(), run1); err != nil || l.Available != 8 || l.Queued != 2 {
 			t.Errorf("got %+v, %v; want 8 available, 2 queued", l, err)
 		}
+		e.mu.Lock()
+		if e.waiting != 0 {
+			t.Errorf("%d bytes wait for the disk, and all is written", e.waiting)
+		}
+		e.mu.Unlock()
 	}
 }
 
