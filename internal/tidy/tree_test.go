@@ -26,7 +26,7 @@ const module = "seckill"
 // underConstruction is true while packages of the plan are still missing: rules
 // and documents may then speak of them. Once false, each rule must have its
 // package, and the list of planned names must be empty.
-const underConstruction = true
+const underConstruction = false
 
 // source is one Go file.
 type source struct {
