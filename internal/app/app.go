@@ -154,7 +154,8 @@ func (a *App) wire() (err error) {
 			b, err := a.stock.Outbox().Backlog(ctx)
 			return b.Waiting, b.Oldest, err
 		},
-		Every: a.config.ReconcileEvery,
+		Rewrite: a.desk.Rewrite,
+		Every:   a.config.ReconcileEvery,
 	})
 	if err != nil {
 		return err

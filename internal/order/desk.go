@@ -3,10 +3,12 @@ package order
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"seckill"
+	"seckill/stock"
 )
 
 // Desk is where buyers and operators ask for orders and dead letters. What changes
@@ -92,4 +94,25 @@ func found(err error) error {
 		return seckill.Refuse(seckill.NotFound)
 	}
 	return err
+}
+
+// Rewrite takes reservations through database and stock that no queue carries any
+// more. What the database knows already is answered with what it knows.
+func (d *Desk) Rewrite(ctx context.Context, run seckill.RunID, rs []seckill.Reservation) error {
+	written, err := d.Store.WriteOrders(ctx, run, rs)
+	if err != nil {
+		return fmt.Errorf("write %d orders: %w", len(rs), err)
+	}
+	settlements := make([]stock.Settlement, 0, len(written))
+	for i, w := range written {
+		if !w.Dead { // An operator decides on those, and has the stock told.
+			settlements = append(settlements, settlementOf(w, stock.Settlement{Run: run, Ticket: rs[i].Ticket, Buyer: rs[i].Buyer}))
+		}
+	}
+	unknown, err := d.Stock.Settle(ctx, settlements)
+	if err != nil {
+		return fmt.Errorf("settle %d reservations: %w", len(settlements), err)
+	}
+	d.Unknown.hear(unknown)
+	return nil
 }

@@ -261,3 +261,23 @@ func TestExpiredUnitsAreSoldAgain(t *testing.T) {
 		t.Fatalf("units: %+v", units)
 	}
 }
+
+// Reservations that no queue carries any more become orders, once: what the database
+// has already stays as it is, and the stock hears of each.
+func TestRewrite(t *testing.T) {
+	c := newCounter(t, time.Hour)
+	rs := []seckill.Reservation{reserve(c.run, "ben"), reserve(c.run, "cleo")}
+	for range 2 {
+		must(t, c.Rewrite(t.Context(), c.run, rs))
+	}
+	if got := c.stock.Count(); got != 2 {
+		t.Errorf("the stock heard of %d reservations, want 2", got)
+	}
+	for _, r := range rs {
+		orders, err := c.Orders(t.Context(), r.Buyer, "", 10)
+		must(t, err)
+		if len(orders) != 1 || orders[0].Ticket != r.Ticket {
+			t.Errorf("orders of %s: %+v, want the one of %s", r.Buyer, orders, r.Ticket)
+		}
+	}
+}
