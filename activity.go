@@ -21,6 +21,21 @@ const (
 	PhaseRebuilding Phase = 3 // The stock lost it; held until it is put right.
 )
 
+// String names the phase for people.
+func (p Phase) String() string {
+	switch p {
+	case PhaseScheduled:
+		return "scheduled"
+	case PhaseLoaded:
+		return "loaded"
+	case PhaseClosed:
+		return "closed"
+	case PhaseRebuilding:
+		return "rebuilding"
+	}
+	return "unknown"
+}
+
 // State is what a buyer may know of an activity.
 type State string
 

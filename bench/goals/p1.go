@@ -29,14 +29,15 @@ type subject struct {
 	header  string
 	shop    *shop
 	pid     int
+	base    *subject // nginx, for the same requests; nil of nginx.
 	samples samples
 }
 
-// samples has one value for each round.
-type samples struct{ cost, user, system, rate, asked []float64 }
+// samples has one value for each measurement.
+type samples struct{ cost, user, system, rate, asked, ratio []float64 }
 
-// p1 takes all subjects in turn, round after round: the machine may be busy with something
-// else in the next.
+// p1 takes all subjects in turn, round after round, and nginx before each of them: the
+// machine may be busy with something else a few seconds later.
 func p1(ctx context.Context, s *settings) error {
 	script := filepath.Join(s.work, "purchase.lua")
 	if err := os.WriteFile(script, []byte(purchaseLua), 0o600); err != nil {
@@ -53,24 +54,30 @@ func p1(ctx context.Context, s *settings) error {
 		if err != nil {
 			return err
 		}
-		subjects = append(subjects, &subject{
+		base := &subject{
 			name: "nginx, `return 200`", auth: auth, url: "http://" + address + "/v1/activities/12/purchases",
 			buyers: buyers, header: header, pid: nginx.pid,
-		})
+		}
 		sh, err := openShop(ctx, s, filepath.Join(s.work, "data-"+auth), auth)
 		if err != nil {
 			return err
 		}
 		defer sh.stop()
-		mine, err := refusals(ctx, sh, auth, buyers, header)
+		mine, err := refusals(ctx, sh, *base)
 		if err != nil {
 			return err
 		}
-		subjects = append(subjects, mine...)
+		for _, sub := range mine {
+			sub.base = base
+		}
+		subjects = append(append(subjects, base), mine...)
 	}
 	for range s.rounds {
 		for _, sub := range subjects {
-			if err := sub.measure(ctx, s, script); err != nil {
+			if sub.base == nil {
+				continue
+			}
+			if err := sub.compare(ctx, s, script); err != nil {
 				return fmt.Errorf("%s, %s: %w", sub.name, sub.auth, err)
 			}
 		}
@@ -82,8 +89,21 @@ func p1(ctx context.Context, s *settings) error {
 	return profileAll(ctx, s, script, subjects)
 }
 
-// refusals makes an activity for each kind of refusal.
-func refusals(ctx context.Context, sh *shop, auth, buyers, header string) (subjects []*subject, err error) {
+// compare measures nginx, then the subject.
+func (sub *subject) compare(ctx context.Context, s *settings, script string) error {
+	if err := sub.base.measure(ctx, s, script); err != nil {
+		return fmt.Errorf("nginx: %w", err)
+	}
+	if err := sub.measure(ctx, s, script); err != nil {
+		return err
+	}
+	v, base := &sub.samples, &sub.base.samples
+	v.ratio = append(v.ratio, v.cost[len(v.cost)-1]/base.cost[len(base.cost)-1])
+	return nil
+}
+
+// refusals makes an activity for each kind of refusal, for the same buyers as those of nginx.
+func refusals(ctx context.Context, sh *shop, like subject) (subjects []*subject, err error) {
 	now := time.Now()
 	for _, k := range []struct {
 		reason string
@@ -104,10 +124,10 @@ func refusals(ctx context.Context, sh *shop, auth, buyers, header string) (subje
 				return nil, err
 			}
 		}
-		subjects = append(subjects, &subject{
-			name: "`" + k.reason + "`", reason: k.reason, auth: auth, url: fmt.Sprintf("http://%s/v1/activities/%d/purchases", sh.public, id),
-			buyers: buyers, header: header, shop: sh, pid: sh.pid,
-		})
+		sub := like
+		sub.name, sub.reason, sub.shop, sub.pid = "`"+k.reason+"`", k.reason, sh, sh.pid
+		sub.url = fmt.Sprintf("http://%s/v1/activities/%d/purchases", sh.public, id)
+		subjects = append(subjects, &sub)
 	}
 	return subjects, nil
 }
@@ -120,7 +140,7 @@ const warmUpsMax = 10
 
 func (sub *subject) measure(ctx context.Context, s *settings, script string) error {
 	// The node forgets a buyer after 30 seconds, and asks the stock once more then.
-	for try := 1; ; try++ {
+	for try := 1; sub.shop != nil; try++ {
 		c, requests, err := sub.load(ctx, script, time.Duration(try)*time.Second)
 		if err != nil {
 			return err
@@ -185,22 +205,18 @@ func (sub *subject) load(ctx context.Context, script string, d time.Duration) (c
 }
 
 func showP1(s *settings, subjects []*subject) {
-	fmt.Printf("P1: CPU time of the server per refusal, median of %d rounds of %v, `wrk -t1 -c200`, %d buyers; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, goalP1)
+	fmt.Printf("P1: CPU time of the server per refusal, median of %d rounds of %v each, nginx before each, `wrk -t1 -c200`, %d buyers; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, goalP1)
 	fmt.Println("| who asks | answer | CPU µs | user | system | × nginx | lowest–highest | goal | requests/s | asked the stock |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-	var base []float64
 	for _, sub := range subjects {
 		v := &sub.samples
-		if sub.shop == nil {
-			base = v.cost
+		ratio, verdict, asked := "1", "", ""
+		if sub.base != nil {
+			ratio = fmt.Sprintf("%.2f", median(v.ratio))
+			verdict, asked = met(median(v.ratio) <= goalP1), fmt.Sprintf("%.2f %%", median(v.asked))
 		}
-		ratios := against(v.cost, base)
-		verdict, asked := "", ""
-		if sub.shop != nil {
-			verdict, asked = met(median(ratios) <= goalP1), fmt.Sprintf("%.2f %%", median(v.asked))
-		}
-		fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %.2f | %s | %s | %.0f | %s |\n", sub.auth, sub.name, median(v.cost), median(v.user),
-			median(v.system), median(ratios), spread("%.2f", ratios), verdict, median(v.rate), asked)
+		fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %s | %s | %s | %.0f | %s |\n", sub.auth, sub.name, median(v.cost), median(v.user),
+			median(v.system), ratio, spread("%.2f", v.ratio), verdict, median(v.rate), asked)
 	}
 	fmt.Println()
 }
@@ -214,7 +230,7 @@ func met(ok bool) string {
 
 func profileAll(ctx context.Context, s *settings, script string, subjects []*subject) error {
 	for _, sub := range subjects {
-		if sub.shop == nil {
+		if sub.base == nil {
 			continue
 		}
 		if _, err := sub.wrk(ctx, script, time.Second); err != nil {

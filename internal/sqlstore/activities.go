@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -68,7 +67,7 @@ func (db *DB) CreateActivity(ctx context.Context, a seckill.Activity, by seckill
 		if err := addRun(ctx, t, &a); err != nil {
 			return err
 		}
-		if err := t.control(ctx, by, "activity.create", a.ID, detail("activity", a)); err != nil {
+		if err := t.control(ctx, by, "activity.create", a.ID, asJSON(shown(&a))); err != nil {
 			return err
 		}
 		a, err = readActivity(ctx, t, a.ID)
@@ -227,29 +226,25 @@ func readActivities(ctx context.Context, t tx, where string, args ...any) (activ
 	return activities, err
 }
 
-// difference is the JSON of what changed: {"Paused":[false,true]}.
-func difference(was, is seckill.Activity) string {
-	before, after := fields(was), fields(is)
-	changed := map[string][2]json.RawMessage{}
-	for name := range after {
-		if string(before[name]) != string(after[name]) {
-			changed[name] = [2]json.RawMessage{before[name], after[name]}
-		}
+// shown is an activity as the audit log shows it: in the API's names and units.
+func shown(a *seckill.Activity) map[string]any {
+	return map[string]any{
+		"name": a.Name, "description": a.Description, "price_cents": a.PriceCents, "stock": a.Total,
+		"run": a.Run, "epoch": a.Epoch, "phase": a.Phase.String(), "paused": a.Paused,
+		"starts_at": a.StartsAt, "ends_at": a.EndsAt, "limit_per_user": a.LimitPerUser, "sub_stocks": a.SubStocks,
+		"preload_before_seconds": a.PreloadBefore.Seconds(), "payment_window_seconds": a.PaymentWindow.Seconds(),
+		"challenge": a.Challenge, "entry_token": a.EntryToken, "audience": a.Audience,
 	}
-	text, err := json.Marshal(changed)
-	if err != nil {
-		panic(err) // It was JSON before.
-	}
-	return string(text)
 }
 
-func fields(a seckill.Activity) (f map[string]json.RawMessage) {
-	text, err := json.Marshal(a)
-	if err == nil {
-		err = json.Unmarshal(text, &f)
+// difference shows what a change has changed: from, to.
+func difference(was, is seckill.Activity) string {
+	changed := map[string]any{}
+	before := shown(&was)
+	for name, value := range shown(&is) {
+		if value != before[name] {
+			changed[name] = [2]any{before[name], value}
+		}
 	}
-	if err != nil {
-		panic(err) // Strings, numbers and times within the years of JSON, see checkActivity.
-	}
-	return f
+	return asJSON(changed)
 }

@@ -61,7 +61,7 @@ func claimActivities(t *testing.T, p *place) {
 	must(t, err)
 	equal(t, "audit entries", len(entries), 2)
 	if e := entries[0]; e.Action != "activity.pause" || e.Actor != operator || e.Object != "activity/1" ||
-		!strings.Contains(e.Detail, `"Paused":[false,true]`) || strings.Contains(e.Detail, "Name") || e.At.IsZero() {
+		!strings.Contains(e.Detail, `"paused":[false,true]`) || strings.Contains(e.Detail, "name") || e.At.IsZero() {
 		t.Fatalf("audit: %+v", e)
 	}
 	older, err := p.Audit(t.Context(), entries[0].ID, 10)

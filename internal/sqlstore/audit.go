@@ -27,6 +27,10 @@ func detail(namesAndValues ...any) string {
 	for i := 0; i < len(namesAndValues); i += 2 {
 		object[namesAndValues[i].(string)] = namesAndValues[i+1]
 	}
+	return asJSON(object)
+}
+
+func asJSON(object map[string]any) string {
 	text, err := json.Marshal(object)
 	if err != nil {
 		panic(err) // Strings, numbers and times always encode.

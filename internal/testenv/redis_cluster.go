@@ -84,13 +84,30 @@ func (c *RedisClusterServers) MasterOf(tb testing.TB, key string) (master *Redis
 	tb.Helper()
 	slot = int(c.Masters[0].Must(tb, "CLUSTER", "KEYSLOT", key).(int64))
 	for _, m := range c.Masters {
-		if n, err := m.Do("GET", key); err == nil || !strings.HasPrefix(err.Error(), "MOVED") {
-			_ = n
-			return m, slot
+		for _, line := range strings.Split(m.Must(tb, "CLUSTER", "NODES").(string), "\n") {
+			if strings.Contains(line, "myself") && hasSlot(strings.Fields(line), slot) {
+				return m, slot
+			}
 		}
 	}
 	tb.Fatalf("no master has slot %d", slot)
 	return nil, 0
+}
+
+// hasSlot reads the slots of a line of CLUSTER NODES.
+func hasSlot(fields []string, slot int) bool {
+	for _, f := range fields[min(8, len(fields)):] {
+		first, last, isRange := strings.Cut(f, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if isRange && err == nil {
+			to, err = strconv.Atoi(last)
+		}
+		if err == nil && from <= slot && slot <= to {
+			return true
+		}
+	}
+	return false
 }
 
 // MoveSlot moves a slot from one master to another, as an operator's tool would: marked on

@@ -284,6 +284,7 @@ func TestDamagedFileIsRefused(t *testing.T) {
 		"a row is missing":                 "DELETE FROM log WHERE seq = (SELECT max(seq) - 1 FROM log)",
 		"the first row is missing":         "DELETE FROM log WHERE seq = (SELECT min(seq) FROM log)",
 		"a row is of another run":          "UPDATE log SET run = 2 WHERE " + last,
+		"all rows are of another run":      "UPDATE log SET run = 2",
 		"a row is moved":                   "UPDATE log SET seq = seq + 5 WHERE seq = (SELECT max(seq) - 1 FROM log)",
 		"a part is missing":                "DELETE FROM part",
 		"a part is cut":                    "UPDATE part SET body = substr(body, 1, length(body) - 1)",

@@ -26,7 +26,8 @@ function render() {
   put($('go-digits'), v.button.digits || '');
   put($('go-said'), v.button.said || '');
   mean('go', v.button.act);
-  go.setAttribute('aria-disabled', v.button.act ? 'false' : 'true');
+  const disabled = String(!v.button.act);
+  if (go.getAttribute('aria-disabled') !== disabled) go.setAttribute('aria-disabled', disabled);
   show('alt', v.alt?.label);
   mean('alt', v.alt?.act);
   show('line', v.line);
@@ -54,6 +55,7 @@ function renderMissing() {
   show('description', t('missing_text'));
   document.title = t('missing_title');
   for (const id of ['stock', 'timer', 'fine']) $(id).hidden = true;
+  $('price').parentElement.hidden = true;
 }
 
 function renderSale(act, v) {
@@ -61,6 +63,7 @@ function renderSale(act, v) {
   $('name').classList.remove('wait');
   show('description', act.description);
   put($('price'), money(act.price_cents));
+  $('price').parentElement.hidden = false;
   document.title = (v.button.digits ? v.button.digits + ' · ' : v.tone === 'good' ? t('got_tab') + ' · ' : '') + act.name;
   const known = act.total > 0 && act.state !== 'ended';
   $('stock').hidden = !known;
