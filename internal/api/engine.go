@@ -160,9 +160,42 @@ type conn struct {
 	linger atomic.Bool
 	closed atomic.Bool
 	spoken bool // Something was read. Only who reads looks at it.
+
+	// The engine moves its deadlines several times for each request. A read deadline counts only
+	// once somebody reads, and none is moved on by less than slack: a caller gets that much less
+	// time at most.
+	reads     time.Time // What the engine asked for.
+	readsSet  time.Time
+	writesSet time.Time
+}
+
+// slack is a small part of the shortest time that anybody is given.
+func (s *Server) slack() time.Duration {
+	return min(s.o.ReadTimeout, s.o.WriteTimeout, s.o.IdleTimeout) / 16
+}
+
+// SetReadDeadline takes effect with the next Read.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.reads = t
+	return nil
+}
+
+// SetWriteDeadline takes effect at once, unless it is about what it was.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if on := t.Sub(c.writesSet); on >= 0 && on < c.s.slack() {
+		return nil
+	}
+	c.writesSet = t
+	return c.Conn.SetWriteDeadline(t) //nolint:wrapcheck // The engine looks at what it is.
 }
 
 func (c *conn) Read(p []byte) (int, error) {
+	if on := c.reads.Sub(c.readsSet); on < 0 || on >= c.s.slack() {
+		c.readsSet = c.reads
+		if err := c.Conn.SetReadDeadline(c.reads); err != nil {
+			return 0, err //nolint:wrapcheck // The engine looks at what it is.
+		}
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.spoken {
 		c.spoken = true
@@ -219,7 +252,7 @@ func (s *silent) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		_ = c.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
+		_ = c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
 	}
 }
 

@@ -63,6 +63,7 @@ type Request struct {
 	run      *run
 	buyer    buyer // What is known of the buyer.
 	known    bool
+	looked   bool // Whether buyer and known are filled in.
 	repeated bool
 }
 
@@ -102,7 +103,7 @@ var order = [...]check{
 
 // Check asks the checks in their order.
 func (g *Gate) Check(r *Request) Answer {
-	r.run, r.buyer, r.known, r.repeated = nil, buyer{}, false, false
+	r.run, r.buyer, r.known, r.looked, r.repeated = nil, buyer{}, false, false, false
 	for i := range order {
 		if ref := order[i].refuse(g, r); ref != nil {
 			return Answer{Refusal: ref}
@@ -131,12 +132,22 @@ func (g *Gate) notFound(r *Request) *seckill.Refusal {
 	return nil
 }
 
-// recall looks up what is known of the buyer, and knows a request that it has seen.
+// recall knows a request that it has seen, by its key.
 func (g *Gate) recall(r *Request) *seckill.Refusal {
 	r.run = g.runOf(r.Activity.RunID())
-	r.buyer, r.known = g.buyerOf(r.run, r.Buyer, r.Now)
-	r.repeated = r.known && r.Key != "" && r.buyer.ticket != "" && r.Key == r.buyer.key && r.Quantity == r.buyer.quantity
+	if r.Key != "" {
+		g.look(r)
+		r.repeated = r.known && r.buyer.ticket != "" && r.Key == r.buyer.key && r.Quantity == r.buyer.quantity
+	}
 	return nil
+}
+
+// look finds what is known of the buyer, once, and only for a request that needs it.
+func (g *Gate) look(r *Request) {
+	if !r.looked {
+		r.buyer, r.known = g.buyerOf(r.run, r.Buyer, r.Now)
+		r.looked = true
+	}
 }
 
 func (g *Gate) paused(r *Request) *seckill.Refusal {
@@ -188,6 +199,7 @@ func (g *Gate) notEligible(r *Request) *seckill.Refusal {
 // alreadyPurchased leaves a request with an unknown key to the stock: it may be one whose
 // answer was lost.
 func (g *Gate) alreadyPurchased(r *Request) *seckill.Refusal {
+	g.look(r)
 	if !r.known || r.buyer.over == 0 || r.Quantity < r.buyer.over || r.Key != "" && r.Key != r.buyer.key && r.Key != r.buyer.refused {
 		return nil
 	}
