@@ -23,6 +23,7 @@ type RedisServer struct {
 	flags  []string
 	binary string
 	proc   *process
+	tls    string
 }
 
 // RedisAOF makes a Redis keep what it has in its folder, written to disk once a second.

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -185,32 +186,34 @@ func TestLargeRunComesBackFromParts(t *testing.T) {
 // An old message that nobody takes care of does not keep the thousands behind it in
 // memory; and what was not yet delivered still comes, in its order.
 func TestOldMessageHoldsNoOthers(t *testing.T) {
-	e, err := Open(t.Context(), Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	e, err := Open(ctx, Options{})
 	must(t, err)
 	defer func() { must(t, e.Close()) }()
-	must(t, e.Load(t.Context(), testSpec(run1, 10_000, 10_000)))
-	sub, err := e.Outbox().Subscribe(t.Context())
+	must(t, e.Load(ctx, testSpec(run1, 10_000, 10_000)))
+	sub, err := e.Outbox().Subscribe(ctx)
 	must(t, err)
 	var tickets []string
 	buy := func(n int) {
 		for range n {
-			d, err := ask(t.Context(), e, run1, attempt(run1, "ann", ""))
+			d, err := ask(ctx, e, run1, attempt(run1, "ann", ""))
 			must(t, err)
 			tickets = append(tickets, d.Ticket)
 		}
 	}
 	buy(1500)
-	old, err := sub.Receive(t.Context(), 1)
+	old, err := sub.Receive(ctx, 1)
 	must(t, err)
-	ds, err := sub.Receive(t.Context(), 1499)
+	ds, err := sub.Receive(ctx, 1499)
 	must(t, err)
 	buy(10)
-	must(t, sub.Ack(t.Context(), ds...))
+	must(t, sub.Ack(ctx, ds...))
 	if n := len(e.outbox.all); n > 1100 {
 		t.Errorf("%d messages are kept for one", n)
 	}
 	for _, want := range tickets[1500:] {
-		ds, err := sub.Receive(t.Context(), 1)
+		ds, err := sub.Receive(ctx, 1)
 		must(t, err)
 		_, rs, err := queue.DecodeReservations(ds[0].Body)
 		must(t, err)
@@ -219,9 +222,9 @@ func TestOldMessageHoldsNoOthers(t *testing.T) {
 		}
 	}
 	must(t, sub.Close())
-	sub, err = e.Outbox().Subscribe(t.Context())
+	sub, err = e.Outbox().Subscribe(ctx)
 	must(t, err)
-	if again, err := sub.Receive(t.Context(), 1); err != nil || again[0].ID != old[0].ID {
+	if again, err := sub.Receive(ctx, 1); err != nil || again[0].ID != old[0].ID {
 		t.Errorf("got %+v, %v; want the old one", again, err)
 	}
 }
