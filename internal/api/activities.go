@@ -96,6 +96,8 @@ func (s *Server) appendActivity(b []byte, a *seckill.Activity, now time.Time) []
 	b = strconv.AppendInt(b, remaining, 10)
 	b = append(b, `,"limit_per_user":`...)
 	b = strconv.AppendInt(b, int64(a.LimitPerUser), 10)
+	b = append(b, `,"payment_window_seconds":`...)
+	b = strconv.AppendInt(b, int64(a.PaymentWindow.Seconds()), 10)
 	b = append(b, `,"challenge":`...)
 	b = strconv.AppendBool(b, a.Challenge)
 	b = append(b, `,"entry_token":`...)

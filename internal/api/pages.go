@@ -23,7 +23,7 @@ func (s *Server) page(c *call, path string) {
 	h.SetCanonical(hVary, []byte("Accept-Encoding"))
 	h.SetCanonical(hNoSniff, vNoSniff)
 	h.Set("Referrer-Policy", "same-origin")
-	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Frame-Options", "SAMEORIGIN")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if a.CSP != "" {
 		h.Set("Content-Security-Policy", a.CSP)

@@ -16,7 +16,7 @@ func TestAnActivity(t *testing.T) {
 	w := open(t)
 	got := w.do("GET", "/v1/activities/1", "")
 	fields := []string{
-		"id", "name", "description", "price_cents", "state", "run", "starts_at", "ends_at", "server_time", "total", "remaining", "limit_per_user", "challenge", "entry_token",
+		"id", "name", "description", "price_cents", "state", "run", "starts_at", "ends_at", "server_time", "total", "remaining", "limit_per_user", "payment_window_seconds", "challenge", "entry_token",
 	}
 	for _, f := range fields {
 		if _, ok := got.json[f]; !ok {
@@ -252,7 +252,7 @@ func TestThePage(t *testing.T) {
 	got := w.do("GET", "/", "")
 	for name, want := range map[string]string{
 		"Content-Type": "text/html; charset=utf-8", "Etag": `W/"e"`, "Cache-Control": "public, max-age=60", "Content-Security-Policy": "default-src 'none'",
-		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "Server": "",
+		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "SAMEORIGIN", "Referrer-Policy": "same-origin", "Server": "",
 	} {
 		if got.header.Get(name) != want {
 			t.Errorf("%s is %q", name, got.header.Get(name))

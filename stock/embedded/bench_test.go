@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -45,7 +44,7 @@ func benchReserve(b *testing.B, e *embedded.Engine, batch, callers int, want sto
 	b.RunParallel(func(pb *testing.PB) {
 		attempts := make([]seckill.Attempt, 0, batch)
 		send := func() {
-			ds, err := e.Reserve(context.Background(), benchRun, 1, attempts)
+			ds, err := e.Reserve(b.Context(), benchRun, 1, attempts)
 			if err != nil {
 				b.Error(err)
 			}

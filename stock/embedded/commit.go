@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	backoffMin = 10 * time.Millisecond
-	backoffMax = time.Second
+	backoffFirst = 10 * time.Millisecond
+	backoffLast  = time.Second
 	// closeTries is how often a Close tries to write what is pending.
 	closeTries = 3
 	// spareBytesMax is the largest buffer that is kept for the next batch.
@@ -140,7 +140,7 @@ func (e *Engine) cut() (b *batch, rows []row, ending bool) {
 // write makes a batch durable, however often it has to try. It gives up when the
 // engine is closed.
 func (e *Engine) write(b *batch, rows []row) error {
-	pause := backoffMin
+	pause := backoffFirst
 	for tries := 1; ; tries++ {
 		err := e.store.commit(rows)
 		if err == nil {
@@ -161,7 +161,7 @@ func (e *Engine) write(b *batch, rows []row) error {
 		case <-e.closing:
 			timer.Stop()
 		}
-		pause = min(2*pause, backoffMax)
+		pause = min(2*pause, backoffLast)
 	}
 }
 

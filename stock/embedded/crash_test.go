@@ -70,7 +70,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 // and notes what it said.
 func killOne(t *testing.T, path string, life time.Duration, told map[string]string) {
 	t.Helper()
-	child := exec.Command(os.Args[0])
+	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), crashPathEnv+"="+path)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
@@ -145,7 +145,7 @@ func reserveUntilKilled(path string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
 	}
-	fmt.Println("ready")
+	os.Stdout.WriteString("ready\n")
 	failed := make(chan error)
 	for caller := range crashCallers {
 		go func() { failed <- crashCaller(ctx, e, caller) }()

@@ -227,7 +227,7 @@ func (f *file) commit(rows []row) error {
 		return err
 	}
 	return f.transact(func(tx *sql.Tx) error {
-		insert := tx.StmtContext(f.ctx, f.insert)
+		insert := tx.StmtContext(f.ctx, f.insert) //nolint:sqlclosecheck // The end of the transaction closes it.
 		for _, r := range rows {
 			if _, err := insert.ExecContext(f.ctx, r.id.Activity, r.id.Run, int64(r.seq), r.body); err != nil {
 				return err

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -201,7 +200,7 @@ func TestCrashInUpkeepLosesNothing(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(crashed+suffix, data, 0o600))
 		}
-		again, err := Open(context.Background(), Options{Path: crashed})
+		again, err := Open(t.Context(), Options{Path: crashed})
 		must(t, err)
 		if got := image(again); got != committed {
 			t.Errorf("after %s %d it is\n%s\nwant\n%s", step, steps[step], got, committed)

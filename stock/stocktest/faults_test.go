@@ -166,12 +166,6 @@ type memory struct {
 	any   map[string]any
 }
 
-func (m *memory) spec(id seckill.RunID) stock.Spec {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.specs[id]
-}
-
 func (m *memory) once(what string) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +196,7 @@ func newBroken(f fault) func(t *testing.T) Harness {
 						m.specs[spec.Run] = spec
 					}
 					m.mu.Unlock()
-					return e.Load(context.Background(), spec)
+					return e.Load(context.WithoutCancel(t.Context()), spec)
 				}
 				f.apply(b, e, m)
 				return b

@@ -27,9 +27,9 @@ type kit struct {
 func (k *kit) open() {
 	k.Helper()
 	k.Harness = k.newStock(k.T).withDefaults()
-	k.Stock = k.Harness.Open(k.T)
+	k.Stock = k.Open(k.T)
 	k.Cleanup(func() {
-		if err := k.Stock.Close(); err != nil {
+		if err := k.Close(); err != nil {
 			k.Errorf("close: %v", err)
 		}
 	})
@@ -55,8 +55,8 @@ func someRun() seckill.RunID {
 // reopen closes the handle and opens another.
 func (k *kit) reopen() {
 	k.Helper()
-	k.must(k.Stock.Close())
-	k.Stock = k.Harness.Open(k.T)
+	k.must(k.Close())
+	k.Stock = k.Open(k.T)
 }
 
 // ctx ends when patience does.

@@ -74,7 +74,7 @@ func TestSuiteCatchesFaults(t *testing.T) {
 			for _, claim := range failing {
 				caught[claim] = name
 			}
-			for _, want := range strings.Fields(f.fails) {
+			for want := range strings.FieldsSeq(f.fails) {
 				if !slices.Contains(failing, want) {
 					t.Errorf("%s: %s does not notice", name, want)
 				}
@@ -94,13 +94,12 @@ func TestSuiteCatchesFaults(t *testing.T) {
 // that failed.
 func runBroken(t *testing.T, name string) (failing []string) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestBrokenStock$", "-test.timeout=60s", "-test.v", "-rapid.checks=30", "-rapid.nofailfile", "-rapid.shrinktime=100ms")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenStock$", "-test.timeout=60s", "-test.v", "-rapid.checks=30", "-rapid.nofailfile", "-rapid.shrinktime=100ms")
 	child.Env = append(os.Environ(), faultEnv+"="+name)
 	var out bytes.Buffer
 	child.Stdout, child.Stderr = &out, &out
 	err := child.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
 		t.Errorf("%s: the suite passes: %v", name, err)
 		return nil
 	}
