@@ -23,6 +23,8 @@ type dialect struct {
 	lockRow, skipLocked string
 	// rowsMax is how many rows, or values of a list, go into one statement.
 	rowsMax int
+	// prepares tells that statements of many rows are worth preparing.
+	prepares bool
 
 	// fault tells of a driver's error whose fault it is; see fail.
 	fault func(error) fault

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"seckill/internal/activity"
@@ -37,6 +38,9 @@ type DB struct {
 	read    *sql.DB // The same as write, unless the dialect has one writer.
 	dialect dialect
 	ids     *idMaker
+
+	insertsMu sync.Mutex
+	inserts   []preparedInsert // Those of insertSizes that were needed so far.
 }
 
 var (

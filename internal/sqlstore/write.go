@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,7 +37,12 @@ func (db *DB) WriteOrders(ctx context.Context, run seckill.RunID, rs []seckill.R
 	}
 	// All writers lock rows in one order.
 	slices.SortStableFunc(b.sorted, func(i, j int) int { return cmp.Compare(rs[i].Ticket, rs[j].Ticket) })
-	err := db.inTx(ctx, func(t tx) error {
+	inserts, err := db.orderInserts(ctx)
+	if err != nil {
+		return nil, db.fail("prepare the writing of orders", err)
+	}
+	b.inserts = inserts
+	err = db.inTx(ctx, func(t tx) error {
 		err := b.write(ctx, t)
 		if f := t.db.dialect.fault(err); f == faultDuplicate || f == faultDuplicateID {
 			b.careful = true
@@ -57,6 +61,8 @@ type batch struct {
 	rs     []seckill.Reservation
 	sorted []int // Indices of rs by ticket.
 	out    []order.Written
+
+	inserts []preparedInsert // Largest first; none where text is as good.
 
 	// careful is the way of a batch that holds something known or something to refuse: the
 	// run's row is locked first, then tickets and the buyers' live orders are looked up.
@@ -243,29 +249,6 @@ func (b *batch) choose(h head, taken map[slotKey]bool) (chosen, refused []int, e
 		}
 	}
 	return chosen, refused, nil
-}
-
-// insert stores new orders, some hundred in a statement. What is the same in each row is part of
-// the text; all of it is numbers and times of ours.
-func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
-	now, payBefore := formatTime(h.now), formatTime(h.now.Add(h.window))
-	row := fmt.Sprintf("(?,%d,?,1,'%s',%d,?,?,?,?,'%s','','%s')", b.run.Activity, now, b.run.Run, payBefore, now)
-	for chunk := range slices.Chunk(chosen, t.db.dialect.rowsMax) {
-		args := make([]any, 0, 6*len(chunk))
-		for _, i := range chunk {
-			o := b.out[i].Order
-			id := t.db.ids.next()
-			o.ID = strconv.FormatInt(id, 10)
-			args = append(args, id, buyerID(o.Buyer), o.Ticket, o.Slot, o.Quantity, o.AmountCents)
-		}
-		_, err := t.exec(ctx, `INSERT INTO seckill_order (id, activity_id, user_id, status, create_time, run, ticket, slot,
-			quantity, amount_cents, pay_before, payment_ref, update_time) VALUES `+
-			strings.TrimSuffix(strings.Repeat(row+",", len(chunk)), ","), args...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // takeUnits is the judge: it takes the units of all new orders at once, or begins anew.

@@ -73,7 +73,9 @@ func (s *RedisSentinelServers) AwaitReplica(tb testing.TB) {
 }
 
 // URL is the group in the product's form.
-func (s *RedisSentinelServers) URL() string { return "redis-sentinel://" + s.Sentinel.Addr + "/mymaster" }
+func (s *RedisSentinelServers) URL() string {
+	return "redis-sentinel://" + s.Sentinel.Addr + "/mymaster"
+}
 
 // RedisTLS starts a server that speaks TLS at another port, and returns it with who signed its
 // certificate.

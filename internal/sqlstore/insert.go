@@ -1,0 +1,91 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const insertOrders = `INSERT INTO seckill_order (id, activity_id, user_id, status, create_time, run, ticket, slot,
+	quantity, amount_cents, pay_before, payment_ref, update_time) VALUES `
+
+// insertSizes are the rows of the prepared INSERTs that a batch is put together of. SQLite
+// takes more time to read the text of a statement than to store its rows.
+var insertSizes = [...]int{256, 64, 16, 4, 1}
+
+// preparedInsert stores that many orders.
+type preparedInsert struct {
+	rows int
+	stmt *sql.Stmt
+}
+
+// orderInserts returns the prepared INSERTs. They are prepared before a transaction
+// begins: a transaction of SQLite has the only connection that writes.
+func (db *DB) orderInserts(ctx context.Context) ([]preparedInsert, error) {
+	if !db.dialect.prepares {
+		return nil, nil
+	}
+	db.insertsMu.Lock()
+	defer db.insertsMu.Unlock()
+	for _, n := range insertSizes[len(db.inserts):] {
+		rows := strings.TrimSuffix(strings.Repeat("(?,?,?,1,?,?,?,?,?,?,?,'',?),", n), ",")
+		stmt, err := db.write.PrepareContext(ctx, insertOrders+rows)
+		if err != nil {
+			return nil, err
+		}
+		db.inserts = append(db.inserts, preparedInsert{n, stmt})
+	}
+	return db.inserts, nil
+}
+
+// insert stores new orders, some hundred in a statement.
+func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
+	ids := make(map[int]int64, len(chosen))
+	for _, i := range chosen {
+		ids[i] = t.db.ids.next()
+		b.out[i].Order.ID = strconv.FormatInt(ids[i], 10)
+	}
+	if len(b.inserts) == 0 {
+		return b.insertText(ctx, t, h, chosen, ids)
+	}
+	sqlTx, ok := t.q.(*sql.Tx)
+	if !ok {
+		return impossible{"orders are written outside of a transaction"}
+	}
+	now, payBefore := formatTime(h.now), formatTime(h.now.Add(h.window))
+	for _, p := range b.inserts {
+		for ; len(chosen) >= p.rows; chosen = chosen[p.rows:] {
+			args := make([]any, 0, 11*p.rows)
+			for _, i := range chosen[:p.rows] {
+				o := b.out[i].Order
+				args = append(args, ids[i], b.run.Activity, buyerID(o.Buyer), now, b.run.Run, o.Ticket, o.Slot,
+					o.Quantity, o.AmountCents, payBefore, now)
+			}
+			if _, err := sqlTx.StmtContext(ctx, p.stmt).ExecContext(ctx, args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// insertText is insert where a statement's text costs little. What is the same in each row is
+// part of the text; all of it is numbers and times of ours.
+func (b *batch) insertText(ctx context.Context, t tx, h head, chosen []int, ids map[int]int64) error {
+	now, payBefore := formatTime(h.now), formatTime(h.now.Add(h.window))
+	row := fmt.Sprintf("(?,%d,?,1,'%s',%d,?,?,?,?,'%s','','%s'),", b.run.Activity, now, b.run.Run, payBefore, now)
+	for chunk := range slices.Chunk(chosen, t.db.dialect.rowsMax) {
+		args := make([]any, 0, 6*len(chunk))
+		for _, i := range chunk {
+			o := b.out[i].Order
+			args = append(args, ids[i], buyerID(o.Buyer), o.Ticket, o.Slot, o.Quantity, o.AmountCents)
+		}
+		if _, err := t.exec(ctx, insertOrders+strings.TrimSuffix(strings.Repeat(row, len(chunk)), ","), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
