@@ -124,7 +124,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c := &conn{Conn: raw, s: l.s}
 		if l.s.conns.Add(1) <= int64(l.s.o.ConnsMax) {
-			l.s.silent.add(c)
+			l.s.open.add(c)
 			return c, nil
 		}
 		c.linger.Store(true)
@@ -159,7 +159,7 @@ type conn struct {
 	s      *Server
 	linger atomic.Bool
 	closed atomic.Bool
-	spoken bool // Something was read. Only who reads looks at it.
+	spoken atomic.Bool // Something was read.
 
 	// The engine moves its deadlines several times for each request. A read deadline counts only
 	// once somebody reads, and none is moved on by less than slack: a caller gets that much less
@@ -197,9 +197,8 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Read(p)
-	if n > 0 && !c.spoken {
-		c.spoken = true
-		c.s.silent.remove(c)
+	if n > 0 && !c.spoken.Load() {
+		c.spoken.Store(true)
 	}
 	return n, err //nolint:wrapcheck // The engine looks at what it is.
 }
@@ -208,7 +207,7 @@ func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.s.silent.remove(c)
+	c.s.open.remove(c)
 	defer c.s.conns.Add(-1)
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
 		select {
@@ -223,17 +222,13 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// silent knows the connections that have not sent a byte yet: browsers open some in advance, and
-// a shutdown need not wait for them as long as for a request.
-type silent struct {
+// connSet knows the connections that are open, for the end.
+type connSet struct {
 	mu    sync.Mutex
 	conns map[*conn]struct{}
 }
 
-// silentGrace is how long a first byte may take once the door shuts.
-const silentGrace = 250 * time.Millisecond
-
-func (s *silent) add(c *conn) {
+func (s *connSet) add(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conns == nil {
@@ -242,18 +237,35 @@ func (s *silent) add(c *conn) {
 	s.conns[c] = struct{}{}
 }
 
-func (s *silent) remove(c *conn) {
+func (s *connSet) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 }
 
-func (s *silent) hurry() {
+// silentGrace is how long a first byte may take once the door shuts.
+const silentGrace = 250 * time.Millisecond
+
+// hurry is for connections that have not sent a byte yet: browsers open some in advance, and
+// a shutdown need not wait for them as long as for a request.
+func (s *connSet) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
+		if !c.spoken.Load() {
+			_ = c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
+		}
 	}
+}
+
+// cut closes whatever is still open, and tells how many that were.
+func (s *connSet) cut() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.Conn.Close() // Whoever serves it sees that it is closed, and lets go of it.
+	}
+	return len(s.conns)
 }
 
 // SetKeepAlive and SetKeepAlivePeriod let the engine find connections of which nothing

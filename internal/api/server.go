@@ -63,7 +63,7 @@ type Server struct {
 	muffler muffler
 	conns   atomic.Int64
 	lingers chan struct{} // Room for connections that are closed slowly.
-	silent  silent
+	open    connSet
 
 	stopping atomic.Bool // Callers are asked to close their connections.
 
@@ -177,9 +177,12 @@ func (s *Server) present(run seckill.RunID) bool {
 	return ok && a.Run == run.Run
 }
 
+// lastWords is how long answers may take to leave when the time to stop is over.
+const lastWords = 250 * time.Millisecond
+
 // Shutdown stops taking connections, answers the requests that are under way, and
-// sends waiting buyers away to come back. When ctx ends first, what is still
-// under way is told to give up, and ctx's error is returned.
+// sends waiting buyers away to come back. When ctx ends first, whoever is still there (a
+// caller that does not read its answer) is cut off, which is logged and no error.
 //
 // First it asks callers to close their connections, with each answer: a server that closes one
 // itself may do so just when a request is on its way.
@@ -193,12 +196,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	s.hub.close()
-	s.silent.hurry()
-	err := s.engine.ShutdownWithContext(ctx)
-	if waited := s.hub.wait(ctx); err == nil {
-		err = waited
-	}
+	s.open.hurry()
+	err := errors.Join(s.engine.ShutdownWithContext(ctx), s.hub.wait(ctx))
 	s.cancel()
+	if err != nil && ctx.Err() != nil {
+		// Requests that have just been told to give up still get their answer.
+		last, done := context.WithTimeout(context.Background(), lastWords)
+		defer done()
+		if s.engine.ShutdownWithContext(last) != nil || s.hub.wait(last) != nil {
+			s.o.Log.Warn("the time to stop is over: callers were cut off", "connections", s.open.cut())
+		}
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("shut the public listener down: %w", err)
 	}
