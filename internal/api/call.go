@@ -38,6 +38,7 @@ type headers struct {
 	acceptEncoding string
 	hasKey         bool
 	hasIdentity    bool
+	hasDevice      bool
 	repeated       string // The name of a header that was given more than once, and must not be.
 }
 
@@ -61,7 +62,7 @@ func (c *call) begin(s *Server, ctx *fasthttp.RequestCtx) {
 		case "Idempotency-Key":
 			c.once("Idempotency-Key", &c.key, &c.hasKey, value)
 		case "X-Device-Id":
-			c.device = value
+			c.once("X-Device-Id", &c.device, &c.hasDevice, value)
 		case "Accept-Language":
 			language = value
 		case "If-None-Match":

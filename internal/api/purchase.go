@@ -120,6 +120,11 @@ func (c *call) refusalFor(d stock.Decision) *seckill.Refusal {
 		return &c.refusal
 	case stock.Short:
 		return problem.Plain(seckill.SoldOut)
+	case stock.NotLoaded:
+		if c.want.Activity.Phase == seckill.PhaseClosed { // Closed before it was ever in the stock.
+			return problem.Plain(seckill.Ended)
+		}
+		return problem.Plain(seckill.Busy)
 	default: // The stock does not know the run, or knows a newer one than we: soon it or we will.
 		return problem.Plain(seckill.Busy)
 	}

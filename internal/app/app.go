@@ -263,10 +263,25 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Error("stopping, since a part failed", "error", err)
 	}
 	a.draining.Store(true)
-	drain, done := context.WithTimeout(context.Background(), a.config.DrainTimeout)
-	defer done()
-	err = errors.Join(err, a.public.Shutdown(drain), a.admin.Shutdown(drain))
+	err = errors.Join(err, a.shutDoors())
 	cancel()
 	running.Wait()
 	return errors.Join(err, a.close())
+}
+
+// shutDoors answers the requests that are under way. Most of the drain time is for them, the rest
+// for the jobs. Whoever is still there when it is over is cut off: that is no error of ours.
+func (a *App) shutDoors() error {
+	drain, done := context.WithTimeout(context.Background(), a.config.DrainTimeout*3/5)
+	defer done()
+	operators := make(chan error, 1)
+	go func() {
+		err := a.admin.Shutdown(drain)
+		if drain.Err() != nil {
+			a.log.Warn("the time to stop is over: an operator's request was cut off")
+			err = a.admin.Close()
+		}
+		operators <- err
+	}()
+	return errors.Join(a.public.Shutdown(drain), <-operators)
 }

@@ -21,7 +21,8 @@ func openStock(ctx context.Context, c *config.Config, log *slog.Logger) (stock.S
 	}
 	engine, err := embedded.Open(ctx, embedded.Options{Path: filepath.Join(c.Data, "stock.db"), Log: log})
 	if err != nil {
-		return nil, fmt.Errorf("open the embedded stock: %w", err)
+		return nil, fmt.Errorf("open the embedded stock (if its file is damaged, restore it, or move it away: it is then "+
+			"rebuilt from the database, and reservations that had no order yet are lost): %w", err)
 	}
 	return engine, nil
 }

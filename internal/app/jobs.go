@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"seckill"
 	"seckill/internal/admin"
 	"seckill/internal/order"
@@ -17,7 +19,7 @@ import (
 func (a *App) startJobs(start func(name string, run func(context.Context) error)) {
 	writer := &order.Writer{
 		Source: a.stock.Outbox(), Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log,
-		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Unknown: a.lost,
+		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Grace: a.config.DrainTimeout / 4, Unknown: a.lost,
 	}
 	expirer := &order.Expirer{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
 	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
@@ -77,20 +79,30 @@ func (a *App) readGauges(ctx context.Context) {
 	}
 	a.metrics.QueueOldest.Set(age)
 	for _, act := range a.registry.Activities() {
-		id := strconv.FormatInt(act.ID, 10)
-		l, ok := a.registry.Level(act.RunID())
-		if !ok {
-			a.metrics.QueueBacklog.DeleteLabelValues(id)
-			for _, state := range []string{"available", "queued", "awaiting_payment", "paid"} {
-				a.metrics.StockUnits.DeleteLabelValues(id, state)
-			}
-			continue
-		}
-		a.metrics.QueueBacklog.WithLabelValues(id).Set(float64(l.Queued))
-		a.metrics.StockUnits.WithLabelValues(id, "available").Set(float64(l.Available))
-		a.metrics.StockUnits.WithLabelValues(id, "queued").Set(float64(l.Queued))
-		a.metrics.StockUnits.WithLabelValues(id, "awaiting_payment").Set(float64(l.AwaitingPayment))
-		a.metrics.StockUnits.WithLabelValues(id, "paid").Set(float64(l.Paid))
+		a.readUnits(ctx, act.RunID())
+	}
+}
+
+// readUnits sets where the units of a run are.
+func (a *App) readUnits(ctx context.Context, run seckill.RunID) {
+	id := strconv.FormatInt(run.Activity, 10)
+	l, ok := a.registry.Level(run)
+	if !ok {
+		a.metrics.QueueBacklog.DeleteLabelValues(id)
+		a.metrics.StockUnits.DeletePartialMatch(prometheus.Labels{"activity": id})
+		return
+	}
+	u, err := a.database.Units(ctx, run)
+	if err != nil {
+		return // What was last read stands.
+	}
+	// The stock calls a reservation queued until it is settled, also one among the dead letters.
+	queued := max(l.Queued-u.Dead, 0)
+	a.metrics.QueueBacklog.WithLabelValues(id).Set(float64(queued))
+	for state, units := range map[string]int64{
+		"available": l.Available, "queued": queued, "awaiting_payment": l.AwaitingPayment, "paid": l.Paid, "dead": u.Dead,
+	} {
+		a.metrics.StockUnits.WithLabelValues(id, state).Set(float64(units))
 	}
 }
 

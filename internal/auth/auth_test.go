@@ -78,6 +78,18 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
+// A whole number is a buyer's id as well as a string is.
+func TestNumericSubject(t *testing.T) {
+	a, err := HS256("k", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := sign(t, jwt.SigningMethodHS256, []byte("k"), jwt.MapClaims{"sub": 1234567890123})
+	if buyer, err := a.Buyer("Bearer "+token, netip.Addr{}); err != nil || buyer != "1234567890123" {
+		t.Errorf("got %q, %v", buyer, err)
+	}
+}
+
 // A token counts if it was signed with the secret, by the one algorithm, and is in its time.
 func TestTokensOfASharedSecret(t *testing.T) {
 	key := []byte("a-shared-secret")
@@ -105,7 +117,8 @@ func TestTokensOfASharedSecret(t *testing.T) {
 		"empty subject": sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": ""}),
 		"long subject":  sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": strings.Repeat("x", 65)}),
 		"odd subject":   sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": "张三"}),
-		"number":        sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": 7}),
+		"fraction":      sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": 7.5}),
+		"list":          sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": []string{"ann"}}),
 		"odd exp":       sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": "ann", "exp": "soon"}),
 		"too long":      sign(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": "ann", "x": strings.Repeat("x", TokenBytesMax)}),
 		"garbage":       "x.y.z", "empty": "", "dots": "..",

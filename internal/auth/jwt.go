@@ -2,10 +2,12 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -120,10 +122,10 @@ func (b *bearer) verify(view string) (string, error) {
 	default:
 		return "", errBadToken
 	}
-	if !seckill.ValidBuyer(claims.Subject) {
+	if !seckill.ValidBuyer(string(claims.Subject)) {
 		return "", errNoSubject
 	}
-	v := verified{buyer: claims.Subject, until: math.MaxInt64}
+	v := verified{buyer: string(claims.Subject), until: math.MaxInt64}
 	if claims.ExpiresAt != nil {
 		v.until = claims.ExpiresAt.Add(Leeway).Unix()
 	}
@@ -133,14 +135,26 @@ func (b *bearer) verify(view string) (string, error) {
 
 // claims are those that count here; a token may say anything else in any form.
 type claims struct {
-	Subject   string           `json:"sub"`
+	Subject   subject          `json:"sub"`
 	ExpiresAt *jwt.NumericDate `json:"exp"`
 	NotBefore *jwt.NumericDate `json:"nbf"`
 }
 
+// subject is a string, as RFC 7519 says, or a whole number, as many shops have it.
+type subject string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *subject) UnmarshalJSON(b []byte) error {
+	if _, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+		*s = subject(b)
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(s)) //nolint:wrapcheck // The parser looks at what it is.
+}
+
 func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
 func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
-func (c *claims) GetSubject() (string, error)                  { return c.Subject, nil }
+func (c *claims) GetSubject() (string, error)                  { return string(c.Subject), nil }
 func (c *claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil } //nolint:nilnil // The parser asks so.
 func (c *claims) GetIssuer() (string, error)                   { return "", nil }
 func (c *claims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }

@@ -212,6 +212,10 @@ func TestSecondRun(t *testing.T) {
 	if a, _ := s.buy(activity, "b", "", 1); a.str("reason") != "ended" {
 		t.Errorf("a closed activity: got %s", a.body)
 	}
+	kept, _ := s.buy(activity, "keeper", "kept", 1)
+	if kept.str("reason") != "ended" {
+		t.Errorf("a new key after the end: got %s", kept.body)
+	}
 	if a := s.operate("POST", path+"/rerun", rerun); a.status != http.StatusOK || a.num("run") != 2 {
 		t.Fatalf("rerun: got %d %s", a.status, a.body)
 	}
@@ -227,6 +231,23 @@ func TestSecondRun(t *testing.T) {
 	}
 	if a := s.ask("GET", "/v1/orders/"+second, "a", ""); a.num("run") != 2 {
 		t.Errorf("order of the second run: %s", a.body)
+	}
+}
+
+// Whoever got a ticket in the last moment and lost the answer hears it again when the sale is over.
+func TestKeyIsKnownAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	activity := s.activity(2, -time.Second, "")
+	first, err := s.buy(activity, "a", "key", 1)
+	must(t, err)
+	s.final("a", first.str("ticket"))
+	if a := s.operate("POST", fmt.Sprintf("/admin/v1/activities/%d/close", activity), ""); a.status != http.StatusOK {
+		t.Fatalf("close: %d %s", a.status, a.body)
+	}
+	again, err := s.buy(activity, "a", "key", 1)
+	if err != nil || again.status != http.StatusAccepted || again.str("ticket") != first.str("ticket") {
+		t.Errorf("got %d %s, %v, want the ticket %s", again.status, again.body, err, first.str("ticket"))
 	}
 }
 

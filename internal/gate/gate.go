@@ -11,8 +11,8 @@ import (
 )
 
 // replayGrace is how long after the end a request with an idempotency key still goes
-// to the stock: its first try may have got a ticket in the last moment, and lost the answer.
-const replayGrace = time.Minute
+// to the stock.
+const replayGrace = 10 * time.Minute
 
 // Options of a Gate. Zero fields take the defaults.
 type Options struct {
@@ -176,14 +176,14 @@ func (g *Gate) notStarted(r *Request) *seckill.Refusal {
 	return &r.refusal
 }
 
+// ended leaves a request with a key to the stock for a while: it may be one that got a ticket in
+// the last moment, and lost the answer. Such a buyer must not hear a definite no.
 func (g *Gate) ended(r *Request) *seckill.Refusal {
 	a := r.Activity
 	switch {
-	case a.Phase == seckill.PhaseClosed:
-		return plain[seckill.Ended]
-	case r.Now.Before(a.EndsAt):
+	case a.Phase != seckill.PhaseClosed && r.Now.Before(a.EndsAt):
 		return nil
-	case a.Phase == seckill.PhaseLoaded && r.Key != "" && r.Now.Sub(a.EndsAt) < replayGrace:
+	case r.Key != "" && a.Phase != seckill.PhaseScheduled && r.Now.Sub(a.EndsAt) < replayGrace:
 		return nil
 	}
 	return plain[seckill.Ended]

@@ -47,8 +47,8 @@ func (d *Desk) Pay(ctx context.Context, buyer, id, paymentRef string) (seckill.O
 	return d.move(ctx, id, buyer, seckill.Paid, paymentRef, nil)
 }
 
-// Paid notes that an order was paid. A paid order is paid already; Conflict if it was
-// cancelled, has expired, or its time to pay is over.
+// Paid notes that an order was paid. A paid order is paid already; Conflict if it was paid
+// under another reference, was cancelled, has expired, or its time to pay is over.
 func (d *Desk) Paid(ctx context.Context, id, paymentRef string, by seckill.Actor) (seckill.Order, error) {
 	return d.move(ctx, id, "", seckill.Paid, paymentRef, &by)
 }
@@ -62,7 +62,11 @@ func (d *Desk) move(ctx context.Context, id, buyer string, to seckill.OrderState
 		d.tell(ctx, todo)
 		return o, nil
 	}
-	if o.State == to {
+	switch {
+	case o.State == seckill.Paid && to == seckill.Paid && o.PaymentRef != paymentRef:
+		// Somebody paid twice; whoever reports it has to know.
+		return seckill.Order{}, &seckill.Refusal{Reason: seckill.Conflict, Detail: "The order is paid already, under another reference."}
+	case o.State == to:
 		return o, nil
 	}
 	detail := "The order is " + o.State.String() + "."

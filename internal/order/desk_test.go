@@ -281,3 +281,18 @@ func TestRewrite(t *testing.T) {
 		}
 	}
 }
+
+// An order that is paid stays paid under its first reference; a second payment is told apart
+// from the same one reported twice.
+func TestPaidTwice(t *testing.T) {
+	c := newCounter(t, time.Hour)
+	for range 2 {
+		o, err := c.Paid(t.Context(), c.o.ID, "bank-1", operator)
+		must(t, err)
+		if o.PaymentRef != "bank-1" {
+			t.Errorf("reference %q", o.PaymentRef)
+		}
+	}
+	_, err := c.Paid(t.Context(), c.o.ID, "bank-2", operator)
+	refused(t, "another payment", err, seckill.Conflict)
+}

@@ -24,6 +24,14 @@ func openSQLite(path string, o Options) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the folder of the database: %w", err)
 	}
+	// Only the owner may read it: it names buyers.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
 	// With synchronous=FULL a commit is on the disk when it returns: confirmed orders
 	// survive a power cut. The read pool must not write by mistake. A cache of 32 MiB, and
 	// what undoes a statement kept in memory, spare a batch most of its small writes.

@@ -54,6 +54,9 @@ func New(version string) *Metrics {
 	m.OrdersWritten = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_orders_written_total", Help: "Reservations that the order writer has settled, by outcome.",
 	}, []string{"outcome"})
+	for _, outcome := range []string{"confirmed", "failed", "dead"} {
+		m.OrdersWritten.WithLabelValues(outcome) // A rate of what is not there yet cannot be had.
+	}
 	m.OrderLagSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "seckill_order_lag_seconds", Help: "From the reservation to its committed order.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 18),
