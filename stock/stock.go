@@ -76,6 +76,12 @@ type Stock interface {
 	// notify must not block.
 	Watch(ctx context.Context, notify func(Event)) error
 
+	// Bind ties the stock to the database of that identity, for ever, unless it is tied to one
+	// already, and returns the identity that it is tied to. That is as durable as
+	// the driver promises when Bind returns. A stock of another database has reservations
+	// that must not become orders there.
+	Bind(ctx context.Context, database string) (bound string, err error)
+
 	// Outbox holds each reservation until a consumer has taken care of it. A message
 	// is one or more reservations of one run, in the form of queue.EncodeReservations.
 	Outbox() queue.Source

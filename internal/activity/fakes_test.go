@@ -88,6 +88,7 @@ type memStore struct {
 	restocks   map[int64]Restock
 	nextID     int64
 	audit      []string
+	reasons    []string // Of changes.
 	old        []seckill.RunID
 	dropped    map[seckill.RunID]bool
 }
@@ -146,7 +147,7 @@ func (m *memStore) CreateActivity(_ context.Context, a seckill.Activity, _ secki
 	return a, err
 }
 
-func (m *memStore) ChangeActivity(_ context.Context, id int64, action string, _ seckill.Actor, change func(*seckill.Activity) error) (a seckill.Activity, err error) {
+func (m *memStore) ChangeActivity(_ context.Context, id int64, action string, by seckill.Actor, change func(*seckill.Activity) error) (a seckill.Activity, err error) {
 	err = m.do(action, func() error {
 		was, ok := m.activities[id]
 		if !ok {
@@ -159,6 +160,7 @@ func (m *memStore) ChangeActivity(_ context.Context, id int64, action string, _ 
 		a.Total, a.Run = was.Total, was.Run
 		m.activities[id] = a
 		m.changed(action)
+		m.reasons = append(m.reasons, by.Reason)
 		return nil
 	})
 	return a, err

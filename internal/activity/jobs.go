@@ -43,14 +43,13 @@ func (k *Keeper) Tend(ctx context.Context, a *seckill.Activity) error {
 		if !k.mayTakeOver(a, false) {
 			return nil
 		}
-		return k.Rebuild(ctx, a)
+		return k.Rebuild(ctx, a, "a rebuild was not brought to an end")
 	case seckill.PhaseLoaded:
-		if lost, err := k.lost(ctx, a); err != nil || lost {
-			if err != nil {
-				return err
-			}
-			return k.Rebuild(ctx, a)
+		wrong, err := k.wrong(ctx, a)
+		if wrong != "" {
+			return k.Rebuild(ctx, a, wrong)
 		}
+		return errors.Join(err, k.Control(ctx, a))
 	}
 	return k.Control(ctx, a)
 }
@@ -67,27 +66,28 @@ func (k *Keeper) Preload(ctx context.Context, a *seckill.Activity) error {
 // Rebuild brings a run back that the stock has lost, with its buyers, from the
 // database alone: where stock and queue are one, what was lost with the stock was in no
 // queue either. Until it is done the run is held.
-func (k *Keeper) Rebuild(ctx context.Context, a *seckill.Activity) error {
+func (k *Keeper) Rebuild(ctx context.Context, a *seckill.Activity, why string) error {
+	by := k.by
+	by.Reason = why
+	return k.rebuild(ctx, a, by)
+}
+
+func (k *Keeper) rebuild(ctx context.Context, a *seckill.Activity, by seckill.Actor) error {
 	if a.Phase == seckill.PhaseLoaded {
-		k.o.Log.Warn("keeper: the stock does not have a run as it should; rebuilding it", "activity", a.ID, "run", a.Run, "epoch", a.Epoch)
+		k.o.Log.Warn("keeper: the stock does not have a run as it should; rebuilding it",
+			"activity", a.ID, "run", a.Run, "epoch", a.Epoch, "who", by.Who, "why", by.Reason)
 	}
-	loaded, err := k.loader.load(ctx, *a, seckill.PhaseRebuilding, "activity.rebuild", k.by)
+	loaded, err := k.loader.load(ctx, *a, seckill.PhaseRebuilding, "activity.rebuild", by)
 	return k.loaded(ctx, loaded, err, "rebuilt")
 }
 
 func (k *Keeper) loaded(ctx context.Context, a seckill.Activity, err error, what string) error {
 	if err == nil {
+		k.believe(a.RunID())
 		k.o.Log.Info("keeper: a run is in the stock", "what", what, "activity", a.ID, "run", a.Run, "epoch", a.Epoch)
 	}
 	if a.Phase != seckill.PhaseLoaded && !errors.Is(err, errOvertaken) {
-		// What this keeper began it may begin anew without waiting.
-		k.mu.Lock()
-		if t := k.seen[a.ID]; t != nil {
-			t.epoch, t.mine = a.Epoch, true
-		} else {
-			k.seen[a.ID] = &takeover{epoch: a.Epoch, mine: true}
-		}
-		k.mu.Unlock()
+		k.began(&a)
 	}
 	// Also after a failure: the next try has to start from what is there now.
 	if refreshErr := k.o.Registry.Refresh(ctx); refreshErr != nil {
@@ -95,6 +95,17 @@ func (k *Keeper) loaded(ctx context.Context, a seckill.Activity, err error, what
 		err = errors.Join(err, refreshErr)
 	}
 	return err
+}
+
+// began notes that this keeper began a load. What it began it may begin anew without waiting.
+func (k *Keeper) began(a *seckill.Activity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.seen[a.ID]; t != nil {
+		t.epoch, t.mine = a.Epoch, true
+	} else {
+		k.seen[a.ID] = &takeover{epoch: a.Epoch, mine: true}
+	}
 }
 
 // lost tells whether the stock does not have a run that the database says it has, or

@@ -22,6 +22,11 @@ type KeeperOptions struct {
 	Stock    keepable     // Required.
 	Log      *slog.Logger // Required.
 
+	// Check compares the stock with the database and tells what is wrong with a run, "" for
+	// nothing; unless it is sure, the run moved too much to tell. Of doubted tickets the
+	// stock is asked one by one. Nil: what the stock says of its runs is believed.
+	Check func(ctx context.Context, run seckill.RunID, doubted []string) (wrong string, sure bool, err error)
+
 	Every        time.Duration // Between looks at all activities. Default 250 ms.
 	RestockEvery time.Duration // Between looks for restocks that nobody finished. Default 1 s.
 	DropEvery    time.Duration // Between looks for runs that are over for long. Default 1 min.
@@ -49,11 +54,12 @@ type Keeper struct {
 	loader loader
 	by     seckill.Actor
 
-	mu   sync.Mutex
-	jobs map[string]*job
-	told map[seckill.RunID]told
-	seen map[int64]*takeover
-	busy int
+	mu     sync.Mutex
+	jobs   map[string]*job
+	told   map[seckill.RunID]told
+	seen   map[int64]*takeover
+	doubts map[seckill.RunID]*doubt
+	busy   int
 }
 
 // job is what is remembered of one kind of work between two runs of it.
@@ -94,6 +100,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	return &Keeper{
 		o: o, loader: loader{o.Store, o.Stock}, by: seckill.Actor{Who: "keeper"},
 		jobs: map[string]*job{}, told: map[seckill.RunID]told{}, seen: map[int64]*takeover{},
+		doubts: map[seckill.RunID]*doubt{},
 	}, nil
 }
 
@@ -111,7 +118,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		k.forget(activities)
 		for _, a := range activities {
 			if k.wants(a, time.Now()) {
-				k.start(ctx, &jobs, fmt.Sprintf("activity %d", a.ID), 0, func(ctx context.Context) error {
+				k.start(ctx, &jobs, jobOf(a.ID), 0, func(ctx context.Context) error {
 					return k.Tend(ctx, a)
 				})
 			}
@@ -123,6 +130,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// jobOf names the job that tends an activity.
+func jobOf(id int64) string { return fmt.Sprintf("activity %d", id) }
 
 // start runs a job unless it is running, or was run or failed a short time ago.
 func (k *Keeper) start(ctx context.Context, jobs *sync.WaitGroup, name string, every time.Duration, do func(context.Context) error) {
@@ -187,6 +197,7 @@ func (k *Keeper) forget(activities []*seckill.Activity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.told, func(run seckill.RunID, _ told) bool { return !present[run] })
+	maps.DeleteFunc(k.doubts, func(run seckill.RunID, _ *doubt) bool { return !present[run] })
 	for _, a := range activities {
 		if a.Phase == seckill.PhaseLoaded || a.Phase == seckill.PhaseClosed {
 			delete(k.seen, a.ID)

@@ -158,7 +158,7 @@ func TestAStaleKeeperReloadsNothing(t *testing.T) {
 	}
 	older := loaded
 	older.Epoch--
-	if err := h.keeper.Rebuild(ctx, &older); !errors.Is(err, errOvertaken) {
+	if err := h.keeper.Rebuild(ctx, &older, "test"); !errors.Is(err, errOvertaken) {
 		t.Errorf("rebuild from an old snapshot: %v", err)
 	}
 	must(t, h.keeper.Tend(ctx, &loaded))

@@ -108,6 +108,14 @@ func (l *loader) hold(ctx context.Context, a *seckill.Activity) error {
 		if level, err = l.stock.Level(ctx, run); err != nil || level.Queued == 0 {
 			break
 		}
+		// Nobody will write what lies among the dead letters until an operator has decided.
+		units, err := l.store.Units(ctx, run)
+		if err != nil {
+			return fmt.Errorf("count units: %w", err)
+		}
+		if level.Queued <= units.Dead {
+			break
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

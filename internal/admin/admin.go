@@ -47,6 +47,8 @@ type Options struct {
 
 	Token       string // What callers have to know. Required.
 	MetricsAuth bool   // Whether /metrics needs the token, too.
+	// HealthOnly leaves health, readiness, metrics and profiles: this node is no console.
+	HealthOnly bool
 	// Ready says why this node is not ready, or nil. Required.
 	Ready func() error
 }
@@ -108,6 +110,11 @@ func (s *Server) routes() *http.ServeMux {
 		{"POST /admin/v1/dead-letters/{id}/drop", false, s.api(s.dropDead)},
 		{"POST /admin/v1/orders/{id}/paid", false, s.api(s.orderPaid)},
 		{"GET /admin/v1/audit", false, s.api(s.listAudit)},
+	}
+	if s.o.HealthOnly {
+		routes = slices.DeleteFunc(routes, func(r route) bool {
+			return strings.Contains(r.pattern, "/admin/") || r.pattern == "GET /{$}"
+		})
 	}
 	routes = append(routes, profiles()...)
 

@@ -119,7 +119,7 @@ func (a *App) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.onStop("stock", a.stock.Close)
-	return nil
+	return a.bind(ctx)
 }
 
 // wire makes the stages and joins them. It is one straight line on purpose: cut into
@@ -136,6 +136,7 @@ func (a *App) wire() (err error) {
 	}
 	a.keeper, err = activity.NewKeeper(activity.KeeperOptions{
 		Registry: a.registry, Store: a.database, Stock: a.stock, Log: a.log, Retention: a.config.Retention,
+		Check: a.check,
 	})
 	if err != nil {
 		return err
@@ -147,15 +148,15 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.reserver = reserve.New(a.stock, a.metrics, reserve.Options{Timeout: a.config.ReserveTimeout})
-	a.desk = &order.Desk{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
+	a.desk = &order.Desk{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
 	a.reconciler, err = reconcile.New(reconcile.Options{
 		Store: a.database, Facts: a.facts, Stock: a.stock, Activities: a.registry, Log: a.log,
 		Backlog: func(ctx context.Context) (int64, time.Time, error) {
 			b, err := a.stock.Outbox().Backlog(ctx)
 			return b.Waiting, b.Oldest, err
 		},
-		Rewrite: a.desk.Rewrite,
-		Every:   a.config.ReconcileEvery,
+		Rewrite: a.desk.Rewrite, Rebuild: a.keeper.Restore, LiveOrders: a.liveOrders(),
+		Every: a.config.ReconcileEvery,
 	})
 	if err != nil {
 		return err
@@ -174,7 +175,7 @@ func (a *App) wire() (err error) {
 	operators, err := admin.New(admin.Options{
 		Operator: a.operator, Levels: a.registry, Books: a.reconciler, Reconciler: a.reconciler,
 		Desk: a.desk, RetryDead: a.retryDead, Audit: a.database, Metrics: a.metrics, Log: a.log,
-		Token: a.config.AdminToken.Reveal(), MetricsAuth: a.config.MetricsAuth, Ready: a.ready,
+		Token: a.config.AdminToken.Reveal(), MetricsAuth: a.config.MetricsAuth, Ready: a.ready, HealthOnly: !a.config.Roles.Console,
 	})
 	if err != nil {
 		return err
@@ -188,10 +189,12 @@ func (a *App) wire() (err error) {
 }
 
 func (a *App) listen() (err error) {
-	if a.publicListener, err = net.Listen("tcp", a.config.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	if a.config.Roles.Gateway {
+		if a.publicListener, err = net.Listen("tcp", a.config.Listen); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		a.onStop("public listener", closed(a.publicListener))
 	}
-	a.onStop("public listener", closed(a.publicListener))
 	if a.adminListener, err = net.Listen("tcp", a.config.AdminListen); err != nil {
 		return fmt.Errorf("admin-listen: %w", err)
 	}
@@ -209,8 +212,13 @@ func closed(l net.Listener) func() error {
 	}
 }
 
-// PublicAddr is where buyers are answered, as host:port.
-func (a *App) PublicAddr() string { return a.publicListener.Addr().String() }
+// PublicAddr is where buyers are answered, as host:port; "" if this process is no gateway.
+func (a *App) PublicAddr() string {
+	if a.publicListener == nil {
+		return ""
+	}
+	return a.publicListener.Addr().String()
+}
 
 // AdminAddr is where operators are answered, as host:port.
 func (a *App) AdminAddr() string { return a.adminListener.Addr().String() }
@@ -224,11 +232,6 @@ func (a *App) ready() error {
 		return errors.New("the activities were not read yet")
 	}
 	return nil
-}
-
-// lost hears of tickets that the stock does not know though they have orders.
-func (a *App) lost(tickets []string) {
-	a.log.Error("the stock does not know reservations that became orders; reconcile", "tickets", len(tickets), "first", tickets[0])
 }
 
 // Run serves until ctx ends or a part fails, then stops: no new requests, those under way
@@ -246,8 +249,13 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
+	if a.config.Roles.Worker {
+		a.begin(ctx)
+	}
 	a.startJobs(start)
-	start("public listener", func(context.Context) error { return a.public.Serve(a.publicListener) })
+	if a.config.Roles.Gateway {
+		start("public listener", func(context.Context) error { return a.public.Serve(a.publicListener) })
+	}
 	start("admin listener", func(context.Context) error {
 		if err := a.admin.Serve(a.adminListener); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -283,5 +291,9 @@ func (a *App) shutDoors() error {
 		}
 		operators <- err
 	}()
-	return errors.Join(a.public.Shutdown(drain), <-operators)
+	var err error
+	if a.config.Roles.Gateway {
+		err = a.public.Shutdown(drain)
+	}
+	return errors.Join(err, <-operators)
 }

@@ -6,18 +6,24 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"time"
 
 	"seckill/internal/auth"
 	"seckill/internal/config"
 	"seckill/internal/sqlstore"
 	"seckill/stock"
 	"seckill/stock/embedded"
+	"seckill/stock/redisstock"
 )
 
 // openStock chooses the driver by the setting. There is no registry of drivers: this is it.
 func openStock(ctx context.Context, c *config.Config, log *slog.Logger) (stock.Stock, error) {
-	if c.Stock != config.Embedded {
-		return nil, fmt.Errorf("stock %q is not built in", c.Stock)
+	if c.Stock.Engine == config.Redis {
+		redis, err := redisstock.Open(ctx, redisstock.Options{URL: c.Stock.URL.Reveal(), KeepFor: max(c.Retention, time.Minute), Log: log})
+		if err != nil {
+			return nil, fmt.Errorf("open the stock in Redis: %w", err)
+		}
+		return redis, nil
 	}
 	engine, err := embedded.Open(ctx, embedded.Options{Path: filepath.Join(c.Data, "stock.db"), Log: log})
 	if err != nil {

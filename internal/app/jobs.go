@@ -14,25 +14,30 @@ import (
 	"seckill/stock"
 )
 
-// startJobs starts every loop of the process. They end by their context; one that
+// startJobs starts the loops of the process's roles. They end by their context; one that
 // returns an error ends the process.
 func (a *App) startJobs(start func(name string, run func(context.Context) error)) {
+	start("activities", a.registry.Run)
+	start("events", a.watch)
+	start("gauges", a.gauges)
+	if a.config.Roles.Gateway {
+		start("identities", a.identity.Run)
+	}
+	if !a.config.Roles.Worker {
+		return
+	}
 	writer := &order.Writer{
 		Source: a.stock.Outbox(), Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log,
-		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Grace: a.config.DrainTimeout / 4, Unknown: a.lost,
+		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Grace: a.config.DrainTimeout / 4, Unknown: a.keeper.Doubt,
 	}
-	expirer := &order.Expirer{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
-	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.lost}
+	expirer := &order.Expirer{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
+	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
 
-	start("activities", a.registry.Run)
 	start("keeper", a.keeper.Run)
 	start("order writer", writer.Run)
 	start("expirer", expirer.Run)
 	start("settler", settler.Run)
 	start("reconciler", a.reconciler.Run)
-	start("identities", a.identity.Run)
-	start("events", a.watch)
-	start("gauges", a.gauges)
 }
 
 // watch hands what happens in the stock to those who remember something of it. An event

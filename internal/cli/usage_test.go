@@ -74,7 +74,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bench --auth " + secret, "--auth"}, {"bench --auth jwt:jwks:http://h/k", "--auth"}, {"bench --activity -1", "--activity"}, {"bench --server-admin h --admin-token x", "--server-admin"},
 		{"demo --starts-in -1s", "--starts-in"}, {"demo --stock 0", "--stock"}, {"demo --buyers -1", "--buyers"}, {"demo --buyers 1000001", "--buyers"}, {"demo --clicks 0", "--clicks"},
 		{"demo --exit", "--exit"}, {"demo --listen nonsense", "--listen"}, {"demo --admin-listen :x", "--admin-listen"}, {"demo now", "the arguments"},
-		{"serve --auth open", "--admin-token"}, {"serve --admin-token x", "--auth"}, {"serve --auth open --admin-token x --stock redis://u:" + secret + "@h:1", "--stock"},
+		{"serve --auth open", "--admin-token"}, {"serve --admin-token x", "--auth"}, {"serve --auth open --admin-token x --stock memcached://u:" + secret + "@h:1", "--stock"},
 		{"migrate --database " + secret, "--database"}, {"migrate --listen :1", "--listen"},
 	} {
 		r := seckill(t, nil, strings.Fields(c.line)...)

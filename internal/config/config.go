@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -19,8 +20,8 @@ type Config struct {
 	Listen      string // Public listener, host:port; port 0 picks a free one. Default 127.0.0.1:8080.
 	AdminListen string // Admin listener, host:port. Default 127.0.0.1:8081.
 
-	Stock    string   // "embedded", the only one that is built in. Default "embedded".
-	Queue    string   // "embedded", or "" to follow Stock. Load fills it in.
+	Stock    Stock    // What decides who gets a unit. Default embedded.
+	Queue    string   // Embedded or RedisStream; "" follows Stock. Load fills it in.
 	Database Database // Zero means SQLite in Data; see SQL. Load fills it in.
 	Data     string   // Folder of the embedded engines. Default "./data".
 
@@ -62,7 +63,7 @@ func Default() Config {
 	return Config{
 		Listen:           "127.0.0.1:8080",
 		AdminListen:      "127.0.0.1:8081",
-		Stock:            Embedded,
+		Stock:            Stock{Engine: Embedded},
 		Data:             "./data",
 		Roles:            Roles{Gateway: true, Worker: true, Console: true},
 		LimitIP:          Limit{PerSecond: 10, Burst: 20},
@@ -81,8 +82,38 @@ func Default() Config {
 	}
 }
 
-// Embedded is the engine that lives in this process and a file.
-const Embedded = "embedded"
+// The engines of a [Stock], and the queues.
+const (
+	Embedded    = "embedded"     // Lives in this process and a file; its outbox is the queue.
+	Redis       = "redis"        // A Redis, or a Cluster or Sentinel group of them.
+	RedisStream = "redis-stream" // The outbox in the stock's Redis.
+)
+
+// Stock says where units are decided.
+type Stock struct {
+	Engine string // Embedded or Redis.
+	URL    Secret // Of Redis, as it was given.
+}
+
+// String is for people: it has no password.
+func (s Stock) String() string {
+	if s.Engine != Redis {
+		return s.Engine
+	}
+	scheme, rest, _ := strings.Cut(s.URL.Reveal(), "://")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// queue is the one that a stock brings along.
+func (s Stock) queue() string {
+	if s.Engine == Redis {
+		return RedisStream
+	}
+	return Embedded
+}
 
 // SQL is the database that is meant: Database, or the file seckill.db in Data.
 func (c *Config) SQL() Database {

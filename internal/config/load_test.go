@@ -52,7 +52,7 @@ func TestEachSettingArrives(t *testing.T) {
 		{"retention", "1m30s"}, {"reconcile-every", "24h"}, {"log-level", "error"}, {"log-format", "json"}, {"drain-timeout", "9.9s"},
 	}
 	want := config.Config{
-		Listen: "[::1]:1", AdminListen: ":0", Stock: "embedded", Queue: "embedded",
+		Listen: "[::1]:1", AdminListen: ":0", Stock: config.Stock{Engine: "embedded"}, Queue: "embedded",
 		Database: config.Database{Engine: config.MySQL, Addr: "db:3306", User: "u", Password: config.NewSecret("p@ss"), Name: "shop"},
 		Data:     "d", Auth: config.Auth{Kind: config.AuthHeader, Header: "X-User"}, AdminToken: config.NewSecret("from-file"),
 		TrustedProxies:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.0/24")},

@@ -34,7 +34,7 @@ func TestEachWrongValueIsOneLine(t *testing.T) {
 	}{
 		{"listen", []string{"8080", "host:", "host:http", "host:65536", "host:-1", "a b:80", "[::1", "http://h:80"}, "port"},
 		{"admin-listen", []string{"8081", ":99999", "127.0.0.1:8080"}, "address|port"},
-		{"stock", []string{"memory", "redis", "Embedded", "redis://h:6379", "rediss://h:1", "redis-cluster://a:1,b:2", "redis-sentinel://a:1/m"}, "embedded"},
+		{"stock", []string{"memory", "redis", "Embedded", "redis://", "redis://u:p@/0", "redis-sentinel://a:1", "memcached://h"}, "embedded"},
 		{"queue", []string{"list", "redis-stream", "redis-list", "kafka://h:1/t", "amqp://u:p@h:1/v?queue=q", "rocketmq://h:1/t"}, "embedded"},
 		{"database", []string{"sqlite", "sqlite:", "postgres://u:p@h/d", "mysql:h", "mysql://h:1/n", "mysql://u:p@/n", "mysql://u:p@h", "mysql://u:p@h/", "mysql://u:p@h/a/b", "mysql://u:p@h:0/n", "mysql://u:p@h:x/n", "mysql://u:p@h/n?a=b", "mysql://u:%zz@h/n"}, "mysql://user:pass@host:port/name"},
 		{"data", []string{" "}, "a folder"},
@@ -179,7 +179,7 @@ func TestValidateByHand(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Errorf("got %v, want two free ports to be fine", err)
 	}
-	c.Listen, c.Stock, c.Queue, c.LogFormat, c.Data, c.LimitIP = "x", "x", "x", "x", "", config.Limit{PerSecond: -1}
+	c.Listen, c.Stock.Engine, c.Queue, c.LogFormat, c.Data, c.LimitIP = "x", "x", "x", "x", "", config.Limit{PerSecond: -1}
 	if got := config.Mistakes(c.Validate()); len(got) != 6 {
 		t.Errorf("got %d lines %q, want 6", len(got), got)
 	}

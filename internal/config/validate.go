@@ -82,10 +82,10 @@ func (c *Config) checkBounds(k *checker) {
 }
 
 func (c *Config) checkTogether(k *checker) {
-	k.require(c.Stock == Embedded, "is not a stock that is built in", Embedded, "stock")
-	k.require(c.Queue == "" || c.Queue == Embedded, "is not a queue that is built in", Embedded, "queue")
+	k.require(c.Stock.Engine == Embedded || c.Stock.Engine == Redis, "is not a stock", stockForms, "stock")
+	k.require(c.Queue == "" || c.Queue == c.Stock.queue(), "is not a queue that goes with the stock "+c.Stock.Engine, c.Stock.queue(), "queue", "stock")
 	all := c.Roles.Gateway && c.Roles.Worker && c.Roles.Console
-	k.require(c.Stock != Embedded || all, "the embedded stock lives in one process, which has to do everything",
+	k.require(c.Stock.Engine != Embedded || all, "the embedded stock lives in one process, which has to do everything",
 		"gateway,worker,console", "roles", "stock")
 	k.require(c.Auth.Kind != AuthHeader || len(c.TrustedProxies) > 0,
 		"header:NAME believes a header, so it has to be known which gateway sets it",

@@ -54,28 +54,45 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-func parseStock(s string) (string, error) {
+// stockForms says what --stock accepts.
+const stockForms = "embedded, redis://[user:pass@]host:port[/db], rediss://…, redis-cluster://host:port,host:port or " +
+	"redis-sentinel://host:port,host:port/master"
+
+func parseStock(s string) (Stock, error) {
 	if s == Embedded {
-		return s, nil
+		return Stock{Engine: Embedded}, nil
 	}
-	return "", notBuilt("stock", s, "redis://", "rediss://", "redis-cluster://", "redis-sentinel://")
+	scheme, rest, _ := strings.Cut(s, "://")
+	switch scheme {
+	case "redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel":
+	default:
+		return Stock{}, &wrong{"is not a stock", stockForms}
+	}
+	hosts, master, _ := strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "/")
+	switch {
+	case hosts == "":
+		return Stock{}, &wrong{"names no host", stockForms}
+	case strings.HasSuffix(scheme, "-sentinel") && master == "":
+		return Stock{}, &wrong{"names no master behind the hosts", stockForms}
+	}
+	return Stock{Engine: Redis, URL: NewSecret(s)}, nil
 }
 
 func parseQueue(s string) (string, error) {
-	if s == Embedded {
+	if s == Embedded || s == RedisStream {
 		return s, nil
 	}
-	return "", notBuilt("queue", s, "redis-stream", "redis-list", "kafka://", "amqp://", "rocketmq://")
+	return "", notBuilt("queue", s, "redis-list", "kafka://", "amqp://", "rocketmq://")
 }
 
 // notBuilt tells what will come from what will not. The value may hold a password.
 func notBuilt(what, s string, planned ...string) error {
 	for _, p := range planned {
 		if s == p || strings.HasSuffix(p, "://") && strings.HasPrefix(s, p) {
-			return &wrong{p + " is not built into this version yet", Embedded}
+			return &wrong{p + " is not built into this version yet", Embedded + " or " + RedisStream}
 		}
 	}
-	return &wrong{"is not a " + what, Embedded}
+	return &wrong{"is not a " + what, Embedded + " or " + RedisStream}
 }
 
 func parseDatabase(s string) (Database, error) {

@@ -20,13 +20,21 @@ type Settler struct {
 	Unknown     Unknown      // Nobody by default.
 }
 
-// Run works until ctx ends, and then returns nil.
-func (s *Settler) Run(ctx context.Context) error {
+func (s *Settler) withDefaults() *Settler {
 	c := *s
 	c.Every = orDefault(c.Every, time.Second)
 	c.BatchMax = orDefault(c.BatchMax, 500)
 	c.CallTimeout = orDefault(c.CallTimeout, 15*time.Second)
 	c.Log = logger(c.Log)
+	return &c
+}
+
+// Once goes through all that there is, once.
+func (s *Settler) Once(ctx context.Context) error { return s.withDefaults().step(ctx) }
+
+// Run works until ctx ends, and then returns nil.
+func (s *Settler) Run(ctx context.Context) error {
+	c := s.withDefaults()
 	again := backoff{least: c.Every, most: 10 * c.Every}
 	for ctx.Err() == nil {
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"time"
 
 	"seckill"
@@ -27,14 +28,35 @@ type comparison struct {
 	repair   bool
 	by       seckill.Actor
 	findings []seckill.Finding
+	anew     bool // The run may be rebuilt.
+	rebuild  bool // It has to be: nothing else will repair what was found.
+}
+
+// note writes the audit log about a repair, before it is made: one that nobody can look up
+// is none.
+func (c *comparison) note(ctx context.Context, action string, what map[string]any) error {
+	what["run"] = c.run.Run
+	detail, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // Numbers and strings always encode.
+	}
+	object := "activity/" + strconv.FormatInt(c.run.Activity, 10)
+	if err := c.o.Store.Note(ctx, c.by, action, object, string(detail)); err != nil {
+		return fmt.Errorf("note the repair: %w", err)
+	}
+	return nil
 }
 
 func (c *comparison) find(kind string, units int64, repaired bool, format string, args ...any) {
 	c.findings = append(c.findings, seckill.Finding{Kind: kind, Units: units, Repaired: repaired, Detail: fmt.Sprintf(format, args...)})
 	if repaired {
-		c.o.Log.Info("reconcile: repaired", "activity", c.run.Activity, "run", c.run.Run, "kind", kind, "units", units,
-			"who", c.by.Who, "from", c.by.From, "reason", c.by.Reason)
+		c.say(&c.findings[len(c.findings)-1])
 	}
+}
+
+func (c *comparison) say(f *seckill.Finding) {
+	c.o.Log.Info("reconcile: repaired", "activity", c.run.Activity, "run", c.run.Run, "kind", f.Kind, "units", f.Units,
+		"who", c.by.Who, "from", c.by.From, "reason", c.by.Reason)
 }
 
 // compare goes from what needs no second look to what does.
@@ -80,7 +102,7 @@ func (c *comparison) row(ctx context.Context) (Facts, error) {
 	var by int64
 	if c.repair {
 		// The database counts again under the row's lock: orders may move meanwhile.
-		if by, err = c.o.Store.RepairAvailable(ctx, c.run); err != nil {
+		if by, err = c.o.Store.RepairAvailable(ctx, c.run, c.by); err != nil {
 			return facts, fmt.Errorf("repair the row: %w", err)
 		}
 	}
@@ -143,6 +165,9 @@ func (c *comparison) settle(ctx context.Context, unsettled []stock.Settlement) e
 		units += int64(s.Order.Quantity)
 	}
 	if c.repair {
+		if err := c.note(ctx, "reconcile.settle", map[string]any{"reservations": len(unsettled), "units": units}); err != nil {
+			return err
+		}
 		// The order is committed, and telling of it twice is harmless.
 		for part := range slices.Chunk(unsettled, TicketsMax) {
 			if _, err := c.o.Stock.Settle(ctx, part); err != nil {
@@ -165,6 +190,9 @@ func (c *comparison) rewrite(ctx context.Context, orphans []seckill.Reservation)
 	}
 	repaired := c.repair && c.o.Rewrite != nil
 	if repaired {
+		if err := c.note(ctx, "reconcile.rewrite", map[string]any{"reservations": len(orphans), "units": units}); err != nil {
+			return err
+		}
 		for part := range slices.Chunk(orphans, TicketsMax) {
 			if err := c.o.Rewrite(ctx, c.run, part); err != nil {
 				return fmt.Errorf("rewrite reservations: %w", err)
@@ -203,18 +231,20 @@ func (c *comparison) known(ctx context.Context, rs []seckill.Reservation) (k kno
 type queued struct {
 	orderless int64 // Units that no live order holds yet.
 	live      int64 // Units of live orders that the stock was not told of.
+	paid      int64 // Those of them that are paid.
 	dead      int64 // Units under dead letters.
 	all       bool  // There were few enough to look at each.
 }
 
-func (c *comparison) queued(ctx context.Context) (q queued, err error) {
+// queued looks at each queued reservation, unless there are more than most.
+func (c *comparison) queued(ctx context.Context, most int) (q queued, err error) {
 	seen := 0
 	for after := ""; ; {
 		page, err := c.o.Stock.Queued(ctx, c.run, after, TicketsMax)
 		if err != nil {
 			return q, fmt.Errorf("list queued reservations: %w", err)
 		}
-		if seen += len(page); seen > quietMax {
+		if seen += len(page); seen > most {
 			return q, nil
 		}
 		known, err := c.known(ctx, page)
@@ -225,6 +255,9 @@ func (c *comparison) queued(ctx context.Context) (q queued, err error) {
 			units := int64(r.Quantity)
 			if o := known.orders[r.Ticket]; o.State.Live() {
 				q.live += units
+				if o.State == seckill.Paid {
+					q.paid += units
+				}
 			} else {
 				q.orderless += units
 			}
@@ -243,32 +276,42 @@ func (c *comparison) queued(ctx context.Context) (q queued, err error) {
 // units compares what the stock has to sell with what the database would sell. It needs
 // two readings, around a look at each queued reservation, between which nothing moved.
 func (c *comparison) units(ctx context.Context) error {
-	var first, second reading
-	for try := 0; ; try++ {
-		var q queued
+	var l look
+	for range tries {
 		var err error
-		if first, err = c.read(ctx, c.run); err != nil {
+		if l, err = c.look(ctx, quietMax, c.o.Pause); err != nil {
 			return err
 		}
-		if q, err = c.queued(ctx); err != nil {
-			return err
-		}
-		if !wait(ctx, c.o.Pause) {
-			return ctx.Err()
-		}
-		if second, err = c.read(ctx, c.run); err != nil {
-			return err
-		}
-		quiet := first.loaded && q.all && first.same(&second)
-		if quiet && len(first.Todos)+len(first.Restocks) == 0 {
-			return c.drift(ctx, &first, q)
-		}
-		if try == tries-1 {
-			break
+		if l.quiet {
+			return c.drift(ctx, &l.first, l.queued)
 		}
 	}
-	c.inMotion(&first, &second)
+	c.inMotion(&l.first, &l.second)
 	return nil
+}
+
+// look is two readings around a look at each queued reservation.
+type look struct {
+	first, second reading
+	queued        queued
+	quiet         bool // Nothing moved, and nothing is to be moved.
+}
+
+func (c *comparison) look(ctx context.Context, queuedMax int, pause time.Duration) (l look, err error) {
+	if l.first, err = c.read(ctx, c.run); err != nil {
+		return l, err
+	}
+	if l.queued, err = c.queued(ctx, queuedMax); err != nil {
+		return l, err
+	}
+	if !wait(ctx, pause) {
+		return l, ctx.Err()
+	}
+	if l.second, err = c.read(ctx, c.run); err != nil {
+		return l, err
+	}
+	l.quiet = l.first.loaded && l.queued.all && l.first.same(&l.second) && len(l.first.Todos)+len(l.first.Restocks) == 0
+	return l, nil
 }
 
 // inMotion says what can be said of a run that does not keep still.
@@ -297,36 +340,99 @@ func (c *comparison) inMotion(first, second *reading) {
 
 func sum(l *stock.Level) int64 { return l.Available + l.Queued + l.AwaitingPayment + l.Paid }
 
-// drift judges a quiet run.
-func (c *comparison) drift(ctx context.Context, g *reading, q queued) error {
+// gap is what a quiet run has more in the stock than in the database.
+type gap struct {
+	expected int64 // Units that the database would sell.
+	drift    int64 // Units that the stock would sell besides.
+	lost     bool  // Units are nowhere in the stock.
+	oversold bool  // Live orders hold more units than there are: no stock can be right.
+	orders   int64 // Units of orders.
+	paid     int64 // Units of paid orders.
+}
+
+func gapOf(g *reading, q queued) gap {
 	// Units under dead letters that the stock has forgotten are not for sale either.
 	forgotten := max(0, g.Dead-q.dead)
 	expected := g.Total - g.live() - q.orderless - forgotten
-	drift := g.level.Available - expected
-	if drift != 0 {
+	return gap{
+		expected: expected, drift: g.level.Available - expected, lost: sum(&g.level)+forgotten < g.Total,
+		oversold: g.live() > g.Total,
+		orders:   g.level.AwaitingPayment + g.level.Paid - (g.live() - q.live), paid: g.level.Paid - (g.Paid - q.paid),
+	}
+}
+
+// drift judges a quiet run. Where the stock has other orders than the database, more or fewer
+// units for sale would only hide it: such a run has to be rebuilt.
+func (c *comparison) drift(ctx context.Context, g *reading, q queued) error {
+	gap := gapOf(g, q)
+	others := gap.orders != 0 || gap.paid != 0
+	if gap.drift != 0 {
 		kind := "stock_drift"
-		if drift < 0 && sum(&g.level)+forgotten < g.Total {
+		if gap.drift < 0 && gap.lost {
 			kind = "lost_unit"
 		}
 		var did int64
-		if c.repair {
+		if c.repair && !(others && c.anew) {
 			var err error
-			if did, err = c.o.Stock.Restock(ctx, c.run, repairID(c.run, &g.level, drift), -drift); err != nil {
-				return fmt.Errorf("restock the stock: %w", err)
+			if did, err = c.restock(ctx, g, gap.drift); err != nil {
+				return err
 			}
+			// More orders than units are for people to mend.
+			c.rebuild = c.anew && did != -gap.drift && !gap.oversold
 		}
-		c.find(kind, max(drift, -drift), did == -drift && did != 0,
-			"the stock has %d units to sell, the database %d", g.level.Available, expected)
+		c.find(kind, max(gap.drift, -gap.drift), did == -gap.drift && did != 0,
+			"the stock has %d units to sell, the database %d", g.level.Available, gap.expected)
 	}
-	switch orders := g.level.AwaitingPayment + g.level.Paid; {
-	case orders > g.live()-q.live:
-		c.find("missing_order", orders-(g.live()-q.live), false, "the stock believes in orders for %d units that the database does not have, or has ended",
-			orders-(g.live()-q.live))
-	case orders < g.live()-q.live:
-		c.find("unknown_order", g.live()-q.live-orders, false, "the stock does not know of orders for %d units",
-			g.live()-q.live-orders)
+	switch {
+	case gap.orders > 0:
+		c.find("missing_order", gap.orders, false, "the stock believes in orders for %d units that the database does not have, or has ended", gap.orders)
+	case gap.orders < 0:
+		c.find("unknown_order", -gap.orders, false, "the stock does not know of orders for %d units", -gap.orders)
+	case gap.paid != 0:
+		c.find("stale_order", max(gap.paid, -gap.paid), false, "the stock has orders for %d paid units, the database has %d", g.level.Paid, g.Paid-q.paid)
+	}
+	c.rebuild = c.rebuild || c.anew && others
+	return nil
+}
+
+func (c *comparison) restock(ctx context.Context, g *reading, drift int64) (did int64, err error) {
+	if err := c.note(ctx, "reconcile.restock", map[string]any{"quantity": -drift, "available": g.level.Available}); err != nil {
+		return 0, err
+	}
+	if did, err = c.o.Stock.Restock(ctx, c.run, repairID(c.run, &g.level, drift), -drift); err != nil {
+		return 0, fmt.Errorf("restock the stock: %w", err)
+	}
+	return did, nil
+}
+
+// startAnew has the run rebuilt, and looks whether that has repaired what was found.
+func (c *comparison) startAnew(ctx context.Context) error {
+	if err := c.o.Rebuild(ctx, c.run, c.by); err != nil {
+		return fmt.Errorf("rebuild the run: %w", err)
+	}
+	after := comparison{Reconciler: c.Reconciler, run: c.run, by: c.by}
+	if err := after.units(ctx); err != nil {
+		return err
+	}
+	books, err := c.Books(ctx, c.run)
+	if err != nil {
+		return err
+	}
+	if !books.Balanced || len(after.findings) > 0 {
+		return nil
+	}
+	for i := range c.findings {
+		if f := &c.findings[i]; !f.Repaired && rebuilds[f.Kind] {
+			f.Repaired = true
+			c.say(f)
+		}
 	}
 	return nil
+}
+
+// rebuilds are the kinds of findings that a rebuild repairs.
+var rebuilds = map[string]bool{
+	"stock_drift": true, "lost_unit": true, "missing_order": true, "unknown_order": true, "stale_order": true,
 }
 
 // repairID makes the id of a restock that repairs a drift: the same for everybody who sees

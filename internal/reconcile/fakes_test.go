@@ -46,6 +46,12 @@ type world struct {
 
 	activity  seckill.Activity
 	rewritten []string
+	unknown   map[string]bool      // Tickets that the stock has never heard of.
+	live      []seckill.Order      // What the database lists.
+	rebuild   func(w *world) error // Under the lock. Nil: there is no rebuilding.
+	rebuilds  []seckill.Actor
+	notes     []string
+	noNotes   bool // The audit log cannot be written.
 	log       bytes.Buffer
 }
 
@@ -148,9 +154,32 @@ func (w *world) DeadTickets(_ context.Context, tickets []string) (map[string]boo
 	return w.dead, nil
 }
 
-func (w *world) RepairAvailable(context.Context, seckill.RunID) (int64, error) {
+func (w *world) Outcome(_ context.Context, _, ticket string) (seckill.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	switch {
+	case w.away:
+		return seckill.Outcome{}, errAway
+	case w.unknown[ticket]:
+		return seckill.Outcome{}, seckill.ErrNotFound
+	}
+	return seckill.Outcome{}, nil
+}
+
+func (w *world) Note(_ context.Context, by seckill.Actor, action, object, detail string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noNotes {
+		return errAway
+	}
+	w.notes = append(w.notes, by.Who+" "+action+" "+object+" "+detail)
+	return nil
+}
+
+func (w *world) RepairAvailable(_ context.Context, _ seckill.RunID, who seckill.Actor) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, who.Who+" row")
 	right := w.facts.Total - w.facts.live()
 	by := right - w.facts.Available
 	w.facts.Available = right
@@ -174,7 +203,7 @@ func (w *world) logged(what string) int {
 
 func (w *world) reconciler(t *testing.T) *Reconciler {
 	t.Helper()
-	r, err := New(Options{
+	o := Options{
 		Store: w, Stock: w, Activities: w, Log: slog.New(slog.NewTextHandler(w, nil)),
 		Facts: func(context.Context, seckill.RunID) (Facts, error) {
 			w.mu.Lock()
@@ -188,7 +217,24 @@ func (w *world) reconciler(t *testing.T) *Reconciler {
 			}
 			return nil
 		},
-	})
+		LiveOrders: func(_ context.Context, _ seckill.RunID, after string, limit int) (page []seckill.Order, err error) {
+			for _, o := range w.live {
+				if o.ID > after && len(page) < limit {
+					page = append(page, o)
+				}
+			}
+			return page, nil
+		},
+	}
+	if w.rebuild != nil {
+		o.Rebuild = func(_ context.Context, _ seckill.RunID, by seckill.Actor) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.rebuilds = append(w.rebuilds, by)
+			return w.rebuild(w)
+		}
+	}
+	r, err := New(o)
 	must(t, err)
 	return r
 }

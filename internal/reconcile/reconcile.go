@@ -38,6 +38,14 @@ type Options struct {
 	// are found, and not repaired.
 	Rewrite func(ctx context.Context, run seckill.RunID, rs []seckill.Reservation) error
 
+	// Rebuild has the stock get a run anew from the database, and returns when that is done. It
+	// writes the audit log. Nil: what only that would repair is found, and not repaired.
+	Rebuild func(ctx context.Context, run seckill.RunID, by seckill.Actor) error
+	// LiveOrders pages through the orders that hold units of a run, as for a rebuild, so that
+	// [Reconciler.Check] can ask the stock for each. Nil: the stock is too far away for
+	// that, and the sums have to do.
+	LiveOrders func(ctx context.Context, run seckill.RunID, after string, max int) ([]seckill.Order, error)
+
 	Every time.Duration // Between looks of [Reconciler.Run]. Default 1 min.
 	// Grace is how old a reservation has to be before it is missed. Default 1 min.
 	Grace time.Duration
@@ -51,6 +59,7 @@ type stocks interface {
 	Queued(ctx context.Context, run seckill.RunID, after string, max int) ([]seckill.Reservation, error)
 	Settle(ctx context.Context, settlements []stock.Settlement) (unknown []string, err error)
 	Restock(ctx context.Context, run seckill.RunID, id int64, units int64) (int64, error)
+	Outcome(ctx context.Context, buyer, ticket string) (seckill.Outcome, error)
 }
 
 // activities is what this node knows of them.
@@ -179,9 +188,15 @@ func (r *Reconciler) Report(ctx context.Context, activityID int64, repair bool, 
 	if !ok {
 		return Report{}, seckill.ErrNotFound
 	}
-	c := comparison{Reconciler: r, run: a.RunID(), repair: repair, by: by, findings: []seckill.Finding{}}
+	c := comparison{Reconciler: r, run: a.RunID(), repair: repair, by: by, findings: []seckill.Finding{},
+		anew: repair && r.o.Rebuild != nil && a.Phase == seckill.PhaseLoaded}
 	if err := c.compare(ctx, a); err != nil {
 		return Report{}, err
+	}
+	if c.rebuild {
+		if err := c.startAnew(ctx); err != nil {
+			return Report{}, err
+		}
 	}
 	books, err := r.Books(ctx, c.run)
 	if err != nil {

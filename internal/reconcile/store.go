@@ -16,8 +16,11 @@ type Store interface {
 	// for an operator, or is being retried.
 	DeadTickets(ctx context.Context, tickets []string) (map[string]bool, error)
 	// RepairAvailable sets the available units of a run's row to its total less its live
-	// orders, under the row's lock, and returns by how much that changed them.
-	RepairAvailable(ctx context.Context, run seckill.RunID) (int64, error)
+	// orders, under the row's lock, and returns by how much that changed them. If it did, the
+	// same transaction writes the audit log.
+	RepairAvailable(ctx context.Context, run seckill.RunID, by seckill.Actor) (int64, error)
+	// Note writes the audit log about what is changed elsewhere.
+	Note(ctx context.Context, by seckill.Actor, action, object, detail string) error
 }
 
 // TicketsMax is how many tickets the database is asked for at once.

@@ -184,7 +184,7 @@ func claimRepair(t *testing.T, p *place) {
 	p.mustWrite(t, run, buyers(run, 0, 4)...)
 	repair := func() int64 {
 		t.Helper()
-		delta, err := p.RepairAvailable(t.Context(), run)
+		delta, err := p.RepairAvailable(t.Context(), run, operator)
 		must(t, err)
 		return delta
 	}
@@ -196,6 +196,6 @@ func claimRepair(t *testing.T, p *place) {
 	p.balanced(t, run, 10, 4)
 	p.raw(t, "UPDATE seckill_stock SET total_stock = 3")
 	equal(t, "sold more than there is", repair(), -6)
-	_, err := p.RepairAvailable(t.Context(), seckill.RunID{Activity: 9, Run: 9})
+	_, err := p.RepairAvailable(t.Context(), seckill.RunID{Activity: 9, Run: 9}, operator)
 	equal(t, "no such run", err, seckill.ErrNotFound)
 }

@@ -21,6 +21,11 @@ func (t tx) audit(ctx context.Context, by seckill.Actor, action, object, detail 
 	return err
 }
 
+// Note writes an entry about what is not changed in this database.
+func (db *DB) Note(ctx context.Context, by seckill.Actor, action, object, detail string) error {
+	return db.fail("write the audit log", db.inTx(ctx, func(t tx) error { return t.audit(ctx, by, action, object, detail) }))
+}
+
 // detail makes the JSON of an audit entry from names and values.
 func detail(namesAndValues ...any) string {
 	object := map[string]any{}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"seckill"
@@ -111,7 +112,7 @@ func (db *DB) Units(ctx context.Context, run seckill.RunID) (u activity.Units, e
 
 // RepairAvailable sets what the database holds for available to the run's total less what
 // its live orders hold, and returns how much that changed.
-func (db *DB) RepairAvailable(ctx context.Context, run seckill.RunID) (delta int64, err error) {
+func (db *DB) RepairAvailable(ctx context.Context, run seckill.RunID, by seckill.Actor) (delta int64, err error) {
 	err = db.inTx(ctx, func(t tx) error {
 		// Under this lock no transaction is half-way between its orders and its units.
 		available, err := lockRun(ctx, t, run)
@@ -135,7 +136,11 @@ func (db *DB) RepairAvailable(ctx context.Context, run seckill.RunID) (delta int
 		}
 		_, err = t.exec(ctx, `UPDATE seckill_stock SET available_stock = ?, version = version + 1
 			WHERE activity_id = ? AND run = ?`, right, run.Activity, run.Run)
-		return err
+		if err != nil {
+			return err
+		}
+		return t.audit(ctx, by, "reconcile.row", "activity/"+strconv.FormatInt(run.Activity, 10),
+			detail("run", run.Run, "available", [2]int64{available, right}))
 	})
 	return delta, db.fail("repair the available units", err)
 }

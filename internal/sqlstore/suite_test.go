@@ -41,6 +41,8 @@ var claims = []struct {
 	{"Restock", claimRestock},
 	{"OldRuns", claimOldRuns},
 	{"Repair", claimRepair},
+	{"RepairIsAudited", claimRepairIsAudited},
+	{"Identity", claimIdentity},
 	{"Chaos", claimChaos},
 }
 

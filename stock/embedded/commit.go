@@ -36,6 +36,8 @@ type storage interface {
 	// forget removes what the snapshot at seq has made useless; or, with dropped, all
 	// of the run up to seq. It may stop half way, and is repeated then.
 	forget(id seckill.RunID, seq uint64, dropped bool) error
+	// bind ties the storage to a database unless it is tied to one, and tells to which it is.
+	bind(database string) (bound string, err error)
 	close() error
 }
 

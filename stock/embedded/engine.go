@@ -71,6 +71,9 @@ type Engine struct {
 	closed  sync.Once
 	lost    error // What Close could not write. Read after stopped.
 
+	bindMu sync.Mutex
+	bound  string // The database that the stock belongs to, once it is known.
+
 	mu      sync.Mutex
 	ending  bool
 	failure error // Why the last commit failed; nil while commits succeed.

@@ -39,6 +39,10 @@ INSERT INTO floor VALUES (0);
 PRAGMA user_version = 1;
 `
 
+// bindings is the database that the file belongs to. Files of this version that are older
+// than the table get it when they are opened.
+const bindings = "CREATE TABLE IF NOT EXISTS bound (one INTEGER PRIMARY KEY CHECK (one = 1), database TEXT NOT NULL)"
+
 // file is storage in a SQLite file that this process owns.
 type file struct {
 	db     *sql.DB // One connection.
@@ -115,6 +119,9 @@ func (f *file) prepare(ctx context.Context) error {
 		}
 	default:
 		return errors.Join(fmt.Errorf("the file is of version %d; this program reads %d", version, fileVersion), tx.Rollback())
+	}
+	if _, err := tx.ExecContext(ctx, bindings); err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {
 		return err
@@ -288,6 +295,16 @@ func (f *file) forget(id seckill.RunID, seq uint64, dropped bool) error {
 	})
 }
 
+func (f *file) bind(database string) (bound string, err error) {
+	err = f.transact(func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(f.ctx, "INSERT OR IGNORE INTO bound (one, database) VALUES (1, ?)", database); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(f.ctx, "SELECT database FROM bound").Scan(&bound)
+	})
+	return bound, err
+}
+
 // repeat executes a statement until it has nothing left to do.
 func (f *file) repeat(statement string, args ...any) error {
 	for {
@@ -312,4 +329,5 @@ func (volatile) commit([]row) error                               { return nil }
 func (volatile) putPart(seckill.RunID, uint64, int, []byte) error { return nil }
 func (volatile) install(seckill.RunID, uint64, int) error         { return nil }
 func (volatile) forget(seckill.RunID, uint64, bool) error         { return nil }
+func (volatile) bind(database string) (string, error)             { return database, nil }
 func (volatile) close() error                                     { return nil }

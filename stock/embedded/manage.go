@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"seckill"
@@ -158,6 +159,32 @@ func (e *Engine) Drop(ctx context.Context, id seckill.RunID) error {
 		e.tell(stock.Event{Kind: stock.EventRun, Run: id})
 		return s.lsn, nil
 	})
+}
+
+// Bind implements [stock.Stock].
+func (e *Engine) Bind(ctx context.Context, database string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if database == "" {
+		return "", errors.New("bind the stock: the database has no identity")
+	}
+	// Not e.mu: nobody's purchase waits for this.
+	e.bindMu.Lock()
+	defer e.bindMu.Unlock()
+	select {
+	case <-e.closing:
+		return "", ErrClosed
+	default:
+	}
+	if e.bound == "" {
+		bound, err := e.store.bind(database)
+		if err != nil {
+			return "", fmt.Errorf("bind the stock: %w", err)
+		}
+		e.bound = bound
+	}
+	return e.bound, nil
 }
 
 // Settle implements [stock.Stock].

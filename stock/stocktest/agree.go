@@ -63,6 +63,7 @@ func compare(t *testing.T, rt *rapid.T, newStock func(t *testing.T) Harness) {
 		"control":  p.control,
 		"drop":     p.drop,
 		"outbox":   p.outbox,
+		"bind":     p.bind,
 	}
 	if p.h.Durable {
 		steps["reopen"] = p.reopen
@@ -139,6 +140,16 @@ func (p *pair) load(rt *rapid.T) {
 		rt.Fatalf("load: %v", err)
 	}
 	p.m.load(spec)
+}
+
+func (p *pair) bind(rt *rapid.T) {
+	database := rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "database")
+	ctx, cancel := p.ctx()
+	defer cancel()
+	got, err := p.s.Bind(ctx, database)
+	if want := p.m.bind(database); err != nil || got != want {
+		rt.Fatalf("bind %s: got %q, %v, want %q", database, got, err, want)
+	}
 }
 
 func (p *pair) reserve(rt *rapid.T) {

@@ -23,7 +23,7 @@ func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, list := range []map[string]fault{
 		decidingFaults(), rememberingFaults(), batchFaults(), settlingFaults(), outcomeFaults(), runFaults(),
-		levelFaults(), durabilityFaults(), subscriptionFaults(), deliveryFaults(), watchFaults(),
+		levelFaults(), durabilityFaults(), subscriptionFaults(), deliveryFaults(), watchFaults(), bindingFaults(),
 	} {
 		maps.Copy(all, list)
 	}

@@ -28,6 +28,14 @@ type broken struct {
 	drop    func(id seckill.RunID) error
 	watch   func(ctx context.Context, notify func(stock.Event)) error
 	outbox  func() queue.Source
+	bind    func(database string) (string, error)
+}
+
+func (b *broken) Bind(ctx context.Context, database string) (string, error) {
+	if b.bind != nil {
+		return b.bind(database)
+	}
+	return b.Stock.Bind(ctx, database)
 }
 
 func (b *broken) Load(ctx context.Context, spec stock.Spec) error {

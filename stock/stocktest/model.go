@@ -12,8 +12,9 @@ import (
 // model is a stock that is obviously right: no concurrency, no disk, and it looks
 // through all it has each time. It keeps everything it ever decided.
 type model struct {
-	now  func() time.Time
-	runs map[seckill.RunID]*modelRun
+	now   func() time.Time
+	runs  map[seckill.RunID]*modelRun
+	bound string
 }
 
 type modelRun struct {
@@ -39,6 +40,13 @@ const (
 
 func (p *modelPurchase) live() bool {
 	return p.state == modelQueued || p.state == int(seckill.AwaitingPayment) || p.state == int(seckill.Paid)
+}
+
+func (m *model) bind(database string) string {
+	if m.bound == "" {
+		m.bound = database
+	}
+	return m.bound
 }
 
 func (m *model) load(spec stock.Spec) {

@@ -90,6 +90,9 @@ func claims() map[string]func(*kit) {
 		"BacklogCounts":             backlogCounts,
 		"WatchTells":                watchTells,
 
+		// Whose it is.
+		"BoundOnce": boundOnce,
+
 		// Everything together.
 		"DurableAcrossReopen": durableAcrossReopen,
 		"AgreesWithModel":     agreesWithModel,
