@@ -13,6 +13,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
+
+	"seckill/internal/order"
 )
 
 // openSQLite opens a file, and makes its folder. One connection writes; a few more
@@ -24,13 +26,8 @@ func openSQLite(path string, o Options) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the folder of the database: %w", err)
 	}
-	// Only the owner may read it: it names buyers.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
-	}
-	if err := file.Close(); err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
+	if err := makePrivate(path); err != nil {
+		return nil, fmt.Errorf("open sqlite:%s: %w: %w", path, order.ErrUnavailable, err)
 	}
 	// With synchronous=FULL a commit is on the disk when it returns: confirmed orders
 	// survive a power cut. The read pool must not write by mistake. A cache of 32 MiB, and
@@ -57,6 +54,15 @@ func openSQLite(path string, o Options) (*DB, error) {
 			return lockFile(ctx, path+".migrate-lock")
 		},
 	}}, nil
+}
+
+// makePrivate makes the file, if need be, such that only its owner reads it: it names buyers.
+func makePrivate(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // sqliteDSN escapes what would end the path early.
