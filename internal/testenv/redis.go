@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,8 @@ func (r *RedisServer) Must(tb testing.TB, args ...string) any {
 // Do sends one command on a connection of its own, and returns a string, an int64, a
 // []any, or nil.
 func (r *RedisServer) Do(args ...string) (any, error) {
-	conn, err := net.DialTimeout("tcp", r.Addr, 5*time.Second)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := dialer.DialContext(context.Background(), "tcp", r.Addr)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (c *RedisClusterServers) MasterOf(tb testing.TB, key string) (master *Redis
 	tb.Helper()
 	slot = int(c.Masters[0].Must(tb, "CLUSTER", "KEYSLOT", key).(int64))
 	for _, m := range c.Masters {
-		for _, line := range strings.Split(m.Must(tb, "CLUSTER", "NODES").(string), "\n") {
+		for line := range strings.Lines(m.Must(tb, "CLUSTER", "NODES").(string)) {
 			if strings.Contains(line, "myself") && hasSlot(strings.Fields(line), slot) {
 				return m, slot
 			}

@@ -1,7 +1,6 @@
 package redisstock
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -143,7 +142,7 @@ func benchReserve(b *testing.B, s *Stock, batch, callers, subs int, units int64,
 				for i := range mine {
 					mine[i] = seckill.Attempt{Ticket: seckill.NewTicket(run), Buyer: fmt.Sprintf("%08x-6ad6-4b0b-8d7e-%012x", from+int64(i), from), Quantity: 1}
 				}
-				ds, err := s.Reserve(context.Background(), run, 1, mine)
+				ds, err := s.Reserve(b.Context(), run, 1, mine)
 				if err != nil {
 					b.Error(err)
 					return

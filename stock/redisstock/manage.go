@@ -213,8 +213,8 @@ func (s *Stock) plain(ctx context.Context, cmd rueidis.Completed) (rueidis.Redis
 		if rueidis.IsRedisNil(err) {
 			return m, nil
 		}
-		if err == nil || ctx.Err() != nil ||
-			!(passes(err) && time.Since(begin) < repeatFor) && !(brokenOff(err) && try < reconnectsMax) {
+		again := passes(err) && time.Since(begin) < repeatFor || brokenOff(err) && try < reconnectsMax
+		if err == nil || ctx.Err() != nil || !again {
 			return m, err
 		}
 		select {

@@ -1,7 +1,6 @@
 package redisstock
 
 import (
-	"context"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -146,7 +145,7 @@ func TestProofIsNotOlderThanTheQuestion(t *testing.T) {
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		ds, err := s.Reserve(context.Background(), testRun, 1, []seckill.Attempt{attempt(buyer, 1)})
+		ds, err := s.Reserve(t.Context(), testRun, 1, []seckill.Attempt{attempt(buyer, 1)})
 		if err != nil || ds[0].Verdict != stock.Short || ds[0].Left != 0 {
 			t.Errorf("got %+v, %v, want sold out", ds, err)
 		}
@@ -156,7 +155,7 @@ func TestProofIsNotOlderThanTheQuestion(t *testing.T) {
 		t.Fatalf("restock: %d, %v", did, err)
 	}
 	wait.Go(func() {
-		ds, err := s.Reserve(context.Background(), testRun, 1, []seckill.Attempt{attempt(later, 1)})
+		ds, err := s.Reserve(t.Context(), testRun, 1, []seckill.Attempt{attempt(later, 1)})
 		if err != nil || ds[0].Verdict != stock.Taken {
 			t.Errorf("got %+v, %v, want the unit that came back", ds, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,8 +58,7 @@ func find(record, own string) (purchase, bool, error) {
 // recordOf is a record of purchases that a load brings.
 func recordOf(orders []*seckill.Order) string {
 	var b strings.Builder
-	for i := len(orders) - 1; i >= 0; i-- { // The latest first.
-		o := orders[i]
+	for _, o := range slices.Backward(orders) { // The latest first.
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}

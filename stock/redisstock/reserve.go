@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,8 +121,7 @@ func (b *batch) alone(ctx context.Context) error {
 // left fills in how many units there were after each of some decisions, given how many
 // there are after the last.
 func (b *batch) left(decided []int, units int64) {
-	for n := len(decided) - 1; n >= 0; n-- {
-		i := decided[n]
+	for _, i := range slices.Backward(decided) {
 		d := &b.decisions[i]
 		if d.Verdict == stock.NotLoaded || d.Verdict == stock.Stale {
 			continue

@@ -45,7 +45,7 @@ func (b *batch) spread(ctx context.Context) error {
 			todo = append(rest, todo[n:]...)
 		} else {
 			err = b.single(ctx, todo[0])
-			n, todo = 1, todo[1:]
+			todo = todo[1:]
 		}
 		if errors.Is(err, errOtherSplit) {
 			return err

@@ -233,7 +233,7 @@ func TestGathers(t *testing.T) {
 		var wait sync.WaitGroup
 		for i, at := range []*Stock{s, other} {
 			wait.Go(func() {
-				ds, err := at.Reserve(context.Background(), testRun, 1, []seckill.Attempt{attempt(buyerAt(i+round%4, subs), 10)})
+				ds, err := at.Reserve(t.Context(), testRun, 1, []seckill.Attempt{attempt(buyerAt(i+round%4, subs), 10)})
 				if err != nil {
 					t.Error(err)
 					return
@@ -276,7 +276,7 @@ func rush(t *testing.T, url string, meanwhile func()) {
 				a := attempt(buyer, 1)
 				var d stock.Decision
 				for {
-					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					ds, err := processes[i%2].Reserve(ctx, testRun, 1, []seckill.Attempt{a})
 					cancel()
 					if err == nil && ds[0].Verdict != stock.Unknown {

@@ -21,10 +21,10 @@ func (s *Stock) Watch(ctx context.Context, notify func(stock.Event)) error {
 			notify(ev)
 		}
 	})
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return fmt.Errorf("watch: %w", err)
 	}
-	return fmt.Errorf("watch: %w", err)
+	return nil // Whatever the connection says then is only that.
 }
 
 // listen hears a channel until ctx ends or the connection fails. The connection is its own,
