@@ -16,7 +16,8 @@ PKG ?= ./...
 FUZZTIME ?= 30s
 # Go would spend up to a minute on making one interesting input smaller.
 FUZZ_FLAGS ?= -fuzzminimizetime=1s
-TEST_FLAGS ?= -race -shuffle=on -timeout=20m
+# The tests of internal/e2e build the program themselves, which the cache of results does not see.
+TEST_FLAGS ?= -race -shuffle=on -count=1 -timeout=20m
 CHAOS_ROUNDS ?= 50
 CHAOS_FLAGS ?= -run Chaos -chaos-rounds=$(CHAOS_ROUNDS) -count=1 -timeout=60m -v
 BENCH_FLAGS ?= -run='^$$' -bench=. -benchmem

@@ -19,16 +19,26 @@ type grown struct {
 	redis    *testenv.RedisServer
 	maria    *testenv.Maria
 	schema   string // The database in it.
+	forgets  bool   // Redis loses all in this test: who buys may have an order that he has not heard of.
 }
 
 // grow starts two gateways, one of them the console as well, and two workers.
 func grow(t *testing.T, redisFlags ...string) *grown {
 	t.Helper()
-	redis, maria := testenv.Redis(t, redisFlags...), testenv.MariaDB(t)
+	redis := testenv.Redis(t, redisFlags...)
+	g := growOn(t, redis.URL())
+	g.redis = redis
+	return g
+}
+
+// growOn is grow on a Redis that runs already, with settings for all processes.
+func growOn(t *testing.T, stock string, settings ...string) *grown {
+	t.Helper()
+	maria := testenv.MariaDB(t)
 	database := maria.URL(t)
-	places := []string{"--stock", redis.URL(), "--database", database}
-	roles := func(roles string) *server { return serve(t, append([]string{"--roles", roles}, places...)...) }
-	g := &grown{server: roles("gateway,console"), redis: redis, maria: maria, schema: database[strings.LastIndexByte(database, '/')+1:]}
+	settings = append([]string{"--stock", stock, "--database", database}, settings...)
+	roles := func(roles string) *server { return serve(t, append([]string{"--roles", roles}, settings...)...) }
+	g := &grown{server: roles("gateway,console"), maria: maria, schema: database[strings.LastIndexByte(database, '/')+1:]}
 	other := roles("gateway")
 	g.gateways = []string{g.listen, other.listen}
 	g.workers = []*server{roles("worker"), roles("worker")}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -147,8 +148,10 @@ func TestStockOfALostDatabaseIsRefused(t *testing.T) {
 	s.kill()
 	removeAll(t, filepath.Join(s.data, "seckill.db*"))
 	for range 2 { // The refused start has made a new database.
-		refused := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data", s.data, "--auth", "open", "--admin-token", "x")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		refused := exec.CommandContext(ctx, binary, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data", s.data, "--auth", "open", "--admin-token", "x")
 		out, err := refused.CombinedOutput()
+		cancel()
 		if err == nil || refused.ProcessState.ExitCode() != 1 {
 			t.Fatalf("a stock of another database: %v %s, want exit status 1", err, out)
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,10 +113,19 @@ func (s *server) start() {
 	s.cmd.Env = append(os.Environ(), "SECKILL_ADMIN_TOKEN="+adminToken)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(s.t, s.cmd.Start())
-	exited := make(chan error, 1)
+	started, exited := make(chan error), make(chan error, 1)
 	s.exited = exited
-	go func(cmd *exec.Cmd) { exited <- cmd.Wait() }(s.cmd)
+	go func(cmd *exec.Cmd) {
+		// The server dies with the thread that started it, and a thread may end with somebody
+		// else's locked goroutine: this one is the server's own.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			exited <- cmd.Wait()
+		}
+	}(s.cmd)
+	must(s.t, <-started)
 	await(s.t, "the server to be ready", func() bool {
 		select {
 		case err := <-exited:

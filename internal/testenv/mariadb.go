@@ -44,7 +44,8 @@ func MariaDB(tb testing.TB, flags ...string) *Maria {
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	m := &Maria{Addr: FreePort(tb), dir: dir, flags: flags, binary: binary}
 	args := append([]string{
-		"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
+		// A server that starts empties its folder for temporary tables: it has to be its own.
+		"--no-defaults", "--tmpdir=" + dir, "--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M",
 	}, asRoot()...)
 	if out, err := exec.CommandContext(tb.Context(), install, args...).CombinedOutput(); err != nil {
