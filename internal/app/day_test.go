@@ -24,20 +24,31 @@ type market struct {
 
 func openMarket(t *testing.T) *market {
 	t.Helper()
+	m := newMarket(t)
+	m.work()
+	return m
+}
+
+// newMarket is a market in which nobody works yet.
+func newMarket(t *testing.T) *market {
+	t.Helper()
 	m := &market{t: t, App: &App{config: testConfig(t), log: slog.New(slog.DiscardHandler), metrics: telemetry.New("test")}}
 	must(t, m.open(t.Context()))
 	must(t, m.wire())
 	must(t, m.registry.Refresh(t.Context()))
+	return m
+}
+
+func (m *market) work() {
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
 	m.startJobs(func(name string, run func(context.Context) error) {
 		m.jobs.Go(func() {
 			if err := run(ctx); err != nil {
-				t.Errorf("%s: %v", name, err)
+				m.t.Errorf("%s: %v", name, err)
 			}
 		})
 	})
-	return m
 }
 
 func (m *market) close() {
@@ -199,4 +210,46 @@ func (m *market) day(id int64, run int, opens time.Time, units int64, buyers int
 	if len(report.Findings) > 0 {
 		t.Errorf("run %d: findings %+v", run, report.Findings)
 	}
+}
+
+// Messages of a run that are still on their way when the next run is open become orders of
+// their own run, and take nothing from the next.
+func TestLateMessageOfAnEarlierRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMarket(t) // No order writer: the messages wait.
+		now := time.Now()
+		a, err := m.operator.Create(t.Context(), seckill.Activity{
+			Name: "late", Total: 5, StartsAt: now, EndsAt: now.Add(time.Hour), LimitPerUser: 1,
+			SubStocks: 1, PaymentWindow: time.Hour, Audience: seckill.AudienceEveryone,
+		}, operator)
+		must(t, err)
+		first := a.RunID()
+		tickets := map[string]string{}
+		for i := range 5 {
+			buyer := fmt.Sprintf("buyer-%d", i)
+			tickets[buyer] = m.click(a.ID, buyer).Ticket
+		}
+		_, err = m.operator.Close(t.Context(), a.ID, operator)
+		must(t, err)
+		_, err = m.operator.Rerun(t.Context(), a.ID, now, now.Add(2*time.Hour), 3, operator)
+		must(t, err)
+		if d := m.click(a.ID, "buyer-0"); d.Verdict != stock.Taken {
+			t.Errorf("a buyer of the first run heard verdict %d in the second", d.Verdict)
+		}
+
+		m.work()
+		defer m.close()
+		for buyer, ticket := range tickets {
+			if o := m.order(buyer, ticket); o.Run != first {
+				t.Errorf("the ticket %s became an order of %v", ticket, o.Run)
+			}
+		}
+		<-time.After(time.Second)
+		m.books(a.ID, "second run", seckill.Books{Total: 3, Available: 2, AwaitingPayment: 1})
+		u, err := m.database.Units(t.Context(), first)
+		must(t, err)
+		if u.AwaitingPayment != 5 || u.Available != 0 {
+			t.Errorf("units of the first run %+v, want all 5 sold", u)
+		}
+	})
 }
