@@ -57,19 +57,39 @@ func RedisSentinel(tb testing.TB, flags ...string) *RedisSentinelServers {
 	return s
 }
 
-// AwaitReplica waits until the replica has all that the master has.
+// AwaitReplica waits until the replica has all that the master has. WAIT would not do: it counts
+// what its own connection has written.
 func (s *RedisSentinelServers) AwaitReplica(tb testing.TB) {
 	tb.Helper()
 	err := s.Replica.proc.await(func() error {
-		info, err := s.Replica.Do("INFO", "replication")
-		if text, _ := info.(string); err == nil && !strings.Contains(text, "master_link_status:up") {
-			err = errors.New("the replica has no link")
+		master, err := s.Master.Do("INFO", "replication")
+		if err != nil {
+			return err
 		}
-		return err
+		replica, err := s.Replica.Do("INFO", "replication")
+		if err != nil {
+			return err
+		}
+		has, all := infoField(replica, "slave_repl_offset"), infoField(master, "master_repl_offset")
+		if infoField(replica, "master_link_status") != "up" || has != all {
+			return fmt.Errorf("the replica is at %s of %s", has, all)
+		}
+		return nil
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// infoField is the value of a field in an answer to INFO, "" if it is not there.
+func infoField(info any, name string) string {
+	text, _ := info.(string)
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // URL is the group in the product's form.

@@ -20,9 +20,7 @@ func TestSentinelPromotes(t *testing.T) {
 	for i := range 100 {
 		ask(t, s, attempt(fmt.Sprint("before ", i), 1))
 	}
-	if n := servers.Master.Must(t, "WAIT", "1", "5000"); n != int64(1) {
-		t.Fatalf("%v replicas have it all", n)
-	}
+	servers.AwaitReplica(t)
 	servers.Master.Kill()
 	died := time.Now()
 	for i := range 100 {
