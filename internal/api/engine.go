@@ -196,6 +196,11 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, err //nolint:wrapcheck // The engine looks at what it is.
 		}
 	}
+	if !c.spoken.Load() {
+		if err := c.s.open.hurryOne(c); err != nil {
+			return 0, err
+		}
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.spoken.Load() {
 		c.spoken.Store(true)
@@ -224,6 +229,8 @@ func (c *conn) Close() error {
 
 // connSet knows the connections that are open, for the end.
 type connSet struct {
+	hurried atomic.Bool // Before the deadlines are: whoever sets a later one looks here after that.
+
 	mu    sync.Mutex
 	conns map[*conn]struct{}
 }
@@ -249,6 +256,7 @@ const silentGrace = 250 * time.Millisecond
 // hurry is for connections that have not sent a byte yet: browsers open some in advance, and
 // a shutdown need not wait for them as long as for a request.
 func (s *connSet) hurry() {
+	s.hurried.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
@@ -256,6 +264,14 @@ func (s *connSet) hurry() {
 			_ = c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
 		}
 	}
+}
+
+// hurryOne is hurry for a connection that begins to read when the door is shut already.
+func (s *connSet) hurryOne(c *conn) error {
+	if !s.hurried.Load() {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) //nolint:wrapcheck // The engine looks at what it is.
 }
 
 // cut closes whatever is still open, and tells how many that were.

@@ -192,7 +192,7 @@ func TestShutdownIsAnnounced(t *testing.T) {
 
 // Connections that never sent a byte do not hold a shutdown up.
 func TestShutdownDoesNotWaitForSilence(t *testing.T) {
-	w := openTCP(t)
+	w := openTCP(t, func(o *Options) { o.ReadTimeout, o.IdleTimeout = time.Minute, time.Hour })
 	for range 5 {
 		c, err := w.dial()
 		must(t, err)
@@ -201,7 +201,7 @@ func TestShutdownDoesNotWaitForSilence(t *testing.T) {
 	until(t, "all accepted", func() bool { return w.conns.Load() == 5 })
 	begin := time.Now()
 	must(t, w.Shutdown(context.Background()))
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	w.open.mu.Lock()
@@ -241,7 +241,7 @@ func hammer(t *testing.T, w *world, name string) (ok, gone bool) {
 // A caller that asks and does not read its answers holds a shutdown up no longer than its time,
 // and makes no error of it.
 func TestShutdownCutsOffWhoDoesNotRead(t *testing.T) {
-	w := openTCP(t)
+	w := openTCP(t, func(o *Options) { o.WriteTimeout = time.Minute })
 	c, err := w.dial()
 	must(t, err)
 	defer c.Close()
@@ -253,7 +253,7 @@ func TestShutdownCutsOffWhoDoesNotRead(t *testing.T) {
 	defer cancel()
 	begin := time.Now()
 	must(t, w.Shutdown(ctx))
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -124,7 +124,7 @@ func TestOneMasterHangs(t *testing.T) {
 	defer cancel()
 	begin := time.Now()
 	ds, err := s.Reserve(ctx, testRun, 1, batch)
-	if took := time.Since(begin); err != nil || took > 1200*time.Millisecond {
+	if took := time.Since(begin); err != nil || took > 3*time.Second {
 		t.Fatalf("%v after %v", err, took)
 	}
 	taken := 0
@@ -149,7 +149,7 @@ func TestOneMasterHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if took := time.Since(begin); took > time.Second {
+	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("20 calls took %v", took)
 	}
 	hangs.Resume()
