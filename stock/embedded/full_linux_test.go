@@ -22,6 +22,9 @@ func TestFullDiskStopsTheSaleUntilThereIsRoom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		if os.Getenv("SECKILL_TEST_REQUIRE") == "1" {
+			t.Fatalf("root may not mount a small disk here, and the tests are to be complete: %v", err)
+		}
 		t.Logf("not in a container without rights: %v", err)
 		return
 	}
