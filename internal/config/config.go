@@ -21,7 +21,7 @@ type Config struct {
 	AdminListen string // Admin listener, host:port. Default 127.0.0.1:8081.
 
 	Stock    Stock    // What decides who gets a unit. Default embedded.
-	Queue    string   // Embedded or RedisStream; "" follows Stock. Load fills it in.
+	Queue    Queue    // What carries reservations to the order writer. Zero follows Stock. Load fills it in.
 	Database Database // Zero means SQLite in Data; see SQL. Load fills it in.
 	Data     string   // Folder of the embedded engines. Default "./data".
 
@@ -82,11 +82,17 @@ func Default() Config {
 	}
 }
 
-// The engines of a [Stock], and the queues.
+// The engines of a [Stock] and of a [Queue].
 const (
-	Embedded    = "embedded"     // Lives in this process and a file; its outbox is the queue.
-	Redis       = "redis"        // A Redis, or a Cluster or Sentinel group of them.
-	RedisStream = "redis-stream" // The outbox in the stock's Redis.
+	Embedded = "embedded" // Lives in this process and a file; its outbox is the queue.
+	Redis    = "redis"    // A Redis, or a Cluster or Sentinel group of them.
+
+	// Of a queue: the outbox in the stock's Redis, in one of two forms, or a broker.
+	RedisStream = "redis-stream"
+	RedisList   = "redis-list"
+	Kafka       = "kafka"
+	RabbitMQ    = "amqp"
+	RocketMQ    = "rocketmq"
 )
 
 // Stock says where units are decided.
@@ -100,19 +106,49 @@ func (s Stock) String() string {
 	if s.Engine != Redis {
 		return s.Engine
 	}
-	scheme, rest, _ := strings.Cut(s.URL.Reveal(), "://")
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		rest = rest[i+1:]
-	}
-	return scheme + "://" + rest
+	return withoutUser(s.URL.Reveal())
 }
 
 // queue is the one that a stock brings along.
-func (s Stock) queue() string {
+func (s Stock) queue() Queue {
 	if s.Engine == Redis {
-		return RedisStream
+		return Queue{Engine: RedisStream}
 	}
-	return Embedded
+	return Queue{Engine: Embedded}
+}
+
+// Queue says what carries reservations to the order writer.
+type Queue struct {
+	Engine string
+	URL    Secret // Of a broker, as it was given.
+}
+
+// Broker tells whether the queue is a server of its own, so that the outbox has to be moved there.
+func (q Queue) Broker() bool { return q.Engine == Kafka || q.Engine == RabbitMQ || q.Engine == RocketMQ }
+
+// String is for people: it has no password.
+func (q Queue) String() string {
+	if !q.Broker() {
+		return q.Engine
+	}
+	return withoutUser(q.URL.Reveal())
+}
+
+// fits tells whether the stock can fill the queue.
+func (q Queue) fits(s Stock) bool {
+	switch q.Engine {
+	case Embedded:
+		return s.Engine == Embedded
+	case RedisStream, RedisList:
+		return s.Engine == Redis
+	}
+	return q.Broker()
+}
+
+// withoutUser is a URL without who may use it.
+func withoutUser(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 // SQL is the database that is meant: Database, or the file seckill.db in Data.

@@ -89,7 +89,9 @@ func Load(args, environ []string, cmd Command) (Config, error) {
 	if found := c.check(name, failed); cmd == Serve {
 		l.mistakes = append(l.mistakes, found...)
 	}
-	c.Queue = c.Stock.queue()
+	if c.Queue == (Queue{}) {
+		c.Queue = c.Stock.queue()
+	}
 	c.Database = c.SQL()
 	return c, join(l.mistakes)
 }

@@ -52,7 +52,7 @@ func TestEachSettingArrives(t *testing.T) {
 		{"retention", "1m30s"}, {"reconcile-every", "24h"}, {"log-level", "error"}, {"log-format", "json"}, {"drain-timeout", "9.9s"},
 	}
 	want := config.Config{
-		Listen: "[::1]:1", AdminListen: ":0", Stock: config.Stock{Engine: "embedded"}, Queue: "embedded",
+		Listen: "[::1]:1", AdminListen: ":0", Stock: config.Stock{Engine: "embedded"}, Queue: config.Queue{Engine: "embedded"},
 		Database: config.Database{Engine: config.MySQL, Addr: "db:3306", User: "u", Password: config.NewSecret("p@ss"), Name: "shop"},
 		Data:     "d", Auth: config.Auth{Kind: config.AuthHeader, Header: "X-User"}, AdminToken: config.NewSecret("from-file"),
 		TrustedProxies:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.0/24")},
@@ -101,7 +101,7 @@ func TestYAMLForms(t *testing.T) {
 // What is not said follows from what is.
 func TestDerivedDefaults(t *testing.T) {
 	c, err := config.Load(with("--data", "/var/lib/seckill"), nil, config.Serve)
-	if err != nil || c.Queue != "embedded" || c.Database.String() != "sqlite:/var/lib/seckill/seckill.db" {
+	if err != nil || c.Queue.Engine != "embedded" || c.Database.String() != "sqlite:/var/lib/seckill/seckill.db" {
 		t.Errorf("got queue %q, database %q and %v", c.Queue, c.Database, err)
 	}
 	d := config.Default()

@@ -35,7 +35,7 @@ func TestEachWrongValueIsOneLine(t *testing.T) {
 		{"listen", []string{"8080", "host:", "host:http", "host:65536", "host:-1", "a b:80", "[::1", "http://h:80"}, "port"},
 		{"admin-listen", []string{"8081", ":99999", "127.0.0.1:8080"}, "address|port"},
 		{"stock", []string{"memory", "redis", "Embedded", "redis://", "redis://u:p@/0", "redis-sentinel://a:1", "memcached://h"}, "embedded"},
-		{"queue", []string{"list", "redis-stream", "redis-list", "kafka://h:1/t", "amqp://u:p@h:1/v?queue=q", "rocketmq://h:1/t"}, "embedded"},
+		{"queue", []string{"list", "redis-stream", "redis-list", "kafka://h/t", "kafka://h:1", "kafka://h:1/", "kafka://:1/t", "kafka://h:1,/t", "amqp://u:p@h:1/v", "amqp://u:p@h:1/v?queue=", "amqp://h?queue=q", "rocketmq://h:1/", "rocketmq://h:0/t", "nats://h:1/t"}, "embedded"},
 		{"database", []string{"sqlite", "sqlite:", "postgres://u:p@h/d", "mysql:h", "mysql://h:1/n", "mysql://u:p@/n", "mysql://u:p@h", "mysql://u:p@h/", "mysql://u:p@h/a/b", "mysql://u:p@h:0/n", "mysql://u:p@h:x/n", "mysql://u:p@h/n?a=b", "mysql://u:%zz@h/n"}, "mysql://user:pass@host:port/name"},
 		{"data", []string{" "}, "a folder"},
 		{"auth", []string{"none", "jwt", "jwt:hs256", "jwt:hs256:", "jwt:hs256:@/no/such/file", "jwt:rs256:k", "jwt:jwks:", "jwt:jwks:ftp://h/k", "jwt:jwks:https://u:p@h/k", "jwt:jwks:https:///k", "header:", "header:a b", "header:X:Y", "header:X-User-Id", "open:"}, "jwt:|header:NAME|@FILE"},
@@ -179,7 +179,7 @@ func TestValidateByHand(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Errorf("got %v, want two free ports to be fine", err)
 	}
-	c.Listen, c.Stock.Engine, c.Queue, c.LogFormat, c.Data, c.LimitIP = "x", "x", "x", "x", "", config.Limit{PerSecond: -1}
+	c.Listen, c.Stock.Engine, c.Queue.Engine, c.LogFormat, c.Data, c.LimitIP = "x", "x", "x", "x", "", config.Limit{PerSecond: -1}
 	if got := config.Mistakes(c.Validate()); len(got) != 6 {
 		t.Errorf("got %d lines %q, want 6", len(got), got)
 	}

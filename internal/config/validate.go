@@ -83,7 +83,8 @@ func (c *Config) checkBounds(k *checker) {
 
 func (c *Config) checkTogether(k *checker) {
 	k.require(c.Stock.Engine == Embedded || c.Stock.Engine == Redis, "is not a stock", stockForms, "stock")
-	k.require(c.Queue == "" || c.Queue == c.Stock.queue(), "is not a queue that goes with the stock "+c.Stock.Engine, c.Stock.queue(), "queue", "stock")
+	k.require(c.Queue == Queue{} || c.Queue.fits(c.Stock), "is not a queue that goes with the stock "+c.Stock.Engine,
+		c.Stock.queue().Engine+", or a broker: kafka://…, amqp://… or rocketmq://…", "queue", "stock")
 	all := c.Roles.Gateway && c.Roles.Worker && c.Roles.Console
 	k.require(c.Stock.Engine != Embedded || all, "the embedded stock lives in one process, which has to do everything",
 		"gateway,worker,console", "roles", "stock")

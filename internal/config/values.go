@@ -78,21 +78,43 @@ func parseStock(s string) (Stock, error) {
 	return Stock{Engine: Redis, URL: NewSecret(s)}, nil
 }
 
-func parseQueue(s string) (string, error) {
-	if s == Embedded || s == RedisStream {
-		return s, nil
-	}
-	return "", notBuilt("queue", s, "redis-list", "kafka://", "amqp://", "rocketmq://")
-}
+// queueForms says what --queue accepts.
+const queueForms = "embedded, redis-stream, redis-list, kafka://host:port,host:port/topic, amqp://user:pass@host:port/vhost?queue=name " +
+	"or rocketmq://host:port/topic"
 
-// notBuilt tells what will come from what will not. The value may hold a password.
-func notBuilt(what, s string, planned ...string) error {
-	for _, p := range planned {
-		if s == p || strings.HasSuffix(p, "://") && strings.HasPrefix(s, p) {
-			return &wrong{p + " is not built into this version yet", Embedded + " or " + RedisStream}
+// brokers are the queues that are servers of their own, by the scheme of their URL.
+var brokers = map[string]string{"kafka": Kafka, "kafkas": Kafka, "amqp": RabbitMQ, "amqps": RabbitMQ, "rocketmq": RocketMQ}
+
+func parseQueue(s string) (Queue, error) {
+	if s == Embedded || s == RedisStream || s == RedisList {
+		return Queue{Engine: s}, nil
+	}
+	scheme, rest, isURL := strings.Cut(s, "://")
+	engine := brokers[scheme]
+	if !isURL || engine == "" {
+		return Queue{}, &wrong{"is not a queue", queueForms}
+	}
+	if strings.Trim(rest, " \t\n") != rest {
+		return Queue{}, &wrong{"has spaces around it", queueForms}
+	}
+	hosts, after, _ := strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "/")
+	path, query, _ := strings.Cut(after, "?")
+	hosts, _, _ = strings.Cut(hosts, "?")
+	for host := range strings.SplitSeq(hosts, ",") {
+		if _, err := parseListen(host); err != nil || strings.HasPrefix(host, ":") || strings.HasSuffix(host, ":0") {
+			return Queue{}, &wrong{"names no host:port, or a wrong one", queueForms}
 		}
 	}
-	return &wrong{"is not a " + what, Embedded + " or " + RedisStream}
+	switch {
+	case engine != RabbitMQ && (path == "" || strings.Contains(path, "/")):
+		return Queue{}, &wrong{"names no topic after the hosts", queueForms}
+	case engine == RabbitMQ:
+		// The text of the error would show the password.
+		if q, err := url.ParseQuery(query); err != nil || q.Get("queue") == "" {
+			return Queue{}, &wrong{"names no queue", queueForms}
+		}
+	}
+	return Queue{Engine: engine, URL: NewSecret(s)}, nil
 }
 
 func parseDatabase(s string) (Database, error) {

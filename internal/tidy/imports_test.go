@@ -35,6 +35,7 @@ var directions = []direction{
 	{pkg: "internal/api", may: []string{".", "stock", "internal/gate", "internal/problem", "internal/auth", "internal/telemetry", "internal/page", "internal/strictjson"}},
 	{pkg: "internal/gate", may: []string{".", "stock"}},
 	{pkg: "internal/reserve", may: []string{".", "stock", "internal/telemetry"}},
+	{pkg: "internal/relay", may: []string{".", "queue"}},
 	{pkg: "internal/order", may: []string{".", "stock", "queue", "internal/telemetry"}},
 	{pkg: "internal/reconcile", may: []string{".", "stock", "internal/telemetry"}},
 	{pkg: "internal/activity", may: []string{".", "stock", "internal/telemetry"}},
