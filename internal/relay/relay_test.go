@@ -87,7 +87,7 @@ func TestMovesAllThroughFailures(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- (&Relay{Outbox: outbox, Broker: b}).Run(ctx) }()
-			time.Sleep(time.Minute) // Of the test's own clock.
+			<-time.After(time.Minute) // Of the test's own clock.
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
