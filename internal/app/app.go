@@ -52,6 +52,7 @@ type App struct {
 	admin      *http.Server
 
 	publicListener net.Listener
+	certificate    *certificate // Nil without TLS.
 	adminListener  net.Listener
 
 	draining atomic.Bool
@@ -194,6 +195,12 @@ func (a *App) listen() (err error) {
 			return fmt.Errorf("listen: %w", err)
 		}
 		a.onStop("public listener", closed(a.publicListener))
+		if a.config.TLSCert != "" {
+			if a.certificate, err = openCertificate(a.config.TLSCert, a.config.TLSKey, a.log); err != nil {
+				return err
+			}
+			a.publicListener = a.certificate.listen(a.publicListener)
+		}
 	}
 	if a.adminListener, err = net.Listen("tcp", a.config.AdminListen); err != nil {
 		return fmt.Errorf("admin-listen: %w", err)

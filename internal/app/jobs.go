@@ -22,6 +22,9 @@ func (a *App) startJobs(start func(name string, run func(context.Context) error)
 	start("gauges", a.gauges)
 	if a.config.Roles.Gateway {
 		start("identities", a.identity.Run)
+		if a.certificate != nil {
+			start("certificate", a.certificate.run)
+		}
 	}
 	if !a.config.Roles.Worker {
 		return

@@ -30,6 +30,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix // Whose X-Forwarded-For, and identity header, is believed. Default none.
 	Roles          Roles          // What this process does. Default everything.
 
+	// TLS of the public listener, 1.2 or later. Default none: a proxy in front does it. The files are read
+	// again when they change.
+	TLSCert string // File with the chain of certificates, PEM.
+	TLSKey  string // File with its key, PEM.
+
 	SimulatePayment bool // Buyers may "pay" through the API. Default false; only for demos.
 	MetricsAuth     bool // /metrics needs the admin token as well. Default false.
 
@@ -124,7 +129,9 @@ type Queue struct {
 }
 
 // Broker tells whether the queue is a server of its own, so that the outbox has to be moved there.
-func (q Queue) Broker() bool { return q.Engine == Kafka || q.Engine == RabbitMQ || q.Engine == RocketMQ }
+func (q Queue) Broker() bool {
+	return q.Engine == Kafka || q.Engine == RabbitMQ || q.Engine == RocketMQ
+}
 
 // String is for people: it has no password.
 func (q Queue) String() string {

@@ -49,6 +49,7 @@ func TestEachSettingArrives(t *testing.T) {
 		{"trusted-proxies", "10.1.2.3/8, ::1,::ffff:192.0.2.0/120,10.0.0.0/8"}, {"roles", "console,worker,gateway"},
 		{"simulate-payment", "true"}, {"metrics-auth", "TRUE"}, {"limit-ip", "0.5/s:1"}, {"limit-user", "off"}, {"limit-device", "1000000/s:1000000"},
 		{"backlog-high", "7"}, {"backlog-low", "7"}, {"reserve-timeout", "10ms"}, {"write-batch-max", "2000"}, {"write-attempts-max", "1"},
+		{"tls-cert", "c.pem"}, {"tls-key", "k.pem"},
 		{"retention", "1m30s"}, {"reconcile-every", "24h"}, {"log-level", "error"}, {"log-format", "json"}, {"drain-timeout", "9.9s"},
 	}
 	want := config.Config{
@@ -59,6 +60,7 @@ func TestEachSettingArrives(t *testing.T) {
 		Roles:           config.Roles{Gateway: true, Worker: true, Console: true},
 		SimulatePayment: true, MetricsAuth: true,
 		LimitIP: config.Limit{PerSecond: 0.5, Burst: 1}, LimitDevice: config.Limit{PerSecond: 1e6, Burst: 1e6},
+		TLSCert: "c.pem", TLSKey: "k.pem",
 		BacklogHigh: 7, BacklogLow: 7, ReserveTimeout: 10 * time.Millisecond, WriteBatchMax: 2000, WriteAttemptsMax: 1,
 		Retention: 90 * time.Second, ReconcileEvery: 24 * time.Hour, LogLevel: slog.LevelError, LogFormat: "json", DrainTimeout: 9900 * time.Millisecond,
 	}

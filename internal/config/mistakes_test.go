@@ -42,6 +42,8 @@ func TestEachWrongValueIsOneLine(t *testing.T) {
 		{"admin-token", []string{"with space", "kéy", "@", "@/no/such/file"}, "printable|@FILE"},
 		{"trusted-proxies", []string{"10.0.0.0/33", "proxy", "10.0.0.1,,10.0.0.2", "fe80::1%eth0", "::ffff:10.0.0.0/8"}, "10.0.0.0/8"},
 		{"roles", []string{"gateway", "gateway,worker", "all", "gateway,,worker", "gateway worker console"}, "gateway"},
+		{"tls-cert", []string{" ", "cert.pem"}, "a file|--tls-key"},
+		{"tls-key", []string{" ", "key.pem"}, "a file|--tls-cert"},
 		{"simulate-payment", []string{"yes", "1", "on"}, "true or false"},
 		{"metrics-auth", []string{"yes", "0"}, "true or false"},
 		{"limit-ip", []string{"10", "10/s", "10/s:", "/s:5", "0/s:5", "10/s:0", "-1/s:5", "10/m:5", "1e3/s:5", "NaN/s:5", "1000001/s:5", "10/s:1000001", "1./s:5", "10/s:5 ", "OFF", "99999999999999999999/s:1", "1/s:99999999999999999999"}, "RATE/s:BURST"},

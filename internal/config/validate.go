@@ -93,6 +93,8 @@ func (c *Config) checkTogether(k *checker) {
 		"header:NAME together with --trusted-proxies", "auth", "trusted-proxies")
 	k.require(c.BacklogHigh < 1 || c.BacklogLow <= c.BacklogHigh, fmt.Sprintf("%d is above the high mark of %d", c.BacklogLow, c.BacklogHigh),
 		"at most --backlog-high", "backlog-low", "backlog-high")
+	k.require(c.TLSKey == "" || c.TLSCert != "", "has no certificate", "--tls-key together with --tls-cert", "tls-key", "tls-cert")
+	k.require(c.TLSCert == "" || c.TLSKey != "", "has no key", "--tls-cert together with --tls-key", "tls-cert", "tls-key")
 	_, port, _ := net.SplitHostPort(c.Listen)
 	k.require(c.Listen != c.AdminListen || port == "0", "is the address of the public listener as well",
 		"an address of its own, which buyers cannot reach", "admin-listen", "listen")

@@ -167,6 +167,14 @@ func parseData(s string) (string, error) {
 	return s, nil
 }
 
+// parseFile accepts the name of a file; whether it is there is seen when it is opened.
+func parseFile(s string) (string, error) {
+	if strings.TrimSpace(s) == "" || strings.ContainsRune(s, 0) {
+		return "", &wrong{"is empty", "the name of a file"}
+	}
+	return s, nil
+}
+
 const authForms = "jwt:hs256:SECRET, jwt:hs256:@FILE, jwt:jwks:URL, header:NAME, or open"
 
 func parseAuth(s string) (Auth, error) {
