@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -67,4 +68,21 @@ func FuzzDecodeReservations(f *testing.F) {
 			t.Errorf("%q: %v %+v became %v %+v, %v", body, run, rs, run2, rs2, err)
 		}
 	})
+}
+
+// The example in the documentation is what this program writes.
+func TestDocumentedMessage(t *testing.T) {
+	page, err := os.ReadFile("../docs/message.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	example, _, _ := strings.Cut(rest, "\n```")
+	run, rs, err := DecodeReservations([]byte(example))
+	if err != nil || len(rs) == 0 {
+		t.Fatalf("the example cannot be read: %v", err)
+	}
+	if got := string(EncodeReservations(run, rs)); got != example {
+		t.Errorf("this program writes %s, the page says %s", got, example)
+	}
 }
