@@ -38,6 +38,14 @@ help: ## List the targets
 demo: build ## Start everything in one process and print where to look (ARGS="--buyers 1000")
 	@exec bin/seckill demo $(ARGS)
 
+# npm leaves a copy of the lock file behind; it is older when the lock file has changed since.
+.PHONY: console
+console: ## Build the admin console for the next build to embed (needs Node 20.19 or later)
+	@installed=web/console/node_modules/.package-lock.json; \
+	if [[ ! -e $$installed || web/console/package-lock.json -nt $$installed ]]; then npm --prefix web/console ci --no-audit --no-fund; fi
+	npm --prefix web/console run build
+
+# Without `make console` before, the program works and says how to get the console.
 .PHONY: build
 build: ## Build bin/seckill
 	@mkdir -p bin
@@ -59,7 +67,8 @@ test-go: ## Run the Go tests only, with what is there (PKG=./stock/...)
 
 # The folder brings its own runner; web/test/package.json says which.
 .PHONY: test-browser
-test-browser: build ## Run the browser tests only
+test-browser: console ## Run the browser tests only
+	@$(MAKE) build
 	@if [[ -e web/test/package.json ]]; then npm --prefix web/test test; else echo 'test-browser: there is no web/test'; fi
 
 .PHONY: check

@@ -131,12 +131,18 @@ var ticketAlphabet = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").With
 func NewTicket(run RunID) string {
 	var random [13]byte
 	rand.Read(random[:])
+	return TicketOf(run, random)
+}
+
+// TicketOf makes the ticket of a run that belongs to bits which nobody can guess: an entry
+// has one ticket, however often it is shown.
+func TicketOf(run RunID, bits [13]byte) string {
 	b := make([]byte, 0, 32)
 	b = strconv.AppendInt(b, run.Activity, 36)
 	b = append(b, '-')
 	b = strconv.AppendInt(b, int64(run.Run), 36)
 	b = append(b, '-')
-	return string(ticketAlphabet.AppendEncode(b, random[:])[:len(b)+20])
+	return string(ticketAlphabet.AppendEncode(b, bits[:])[:len(b)+20])
 }
 
 // TicketRun reads the run out of a ticket. It says nothing about whether the

@@ -275,6 +275,40 @@ var calls = map[string]func(context.Context, *client.Admin, *client.Buyer) error
 		_, err := a.Paid(ctx, "7", "ref")
 		return err
 	},
+	`GET /admin/v1/switches `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.Switches(ctx)
+		return err
+	},
+	`PUT /admin/v1/switches/intake {"value":false,"reason":"why"}`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.SetSwitch(ctx, "intake", client.SwitchChange{Value: false, Reason: "why"})
+		return err
+	},
+	`PUT /admin/v1/switches/a%2Fb {"value":7,"reason":"why","at":"2026-01-02T03:04:05Z","dry_run":true}`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.TrySwitch(ctx, "a/b", client.SwitchChange{Value: 7, Reason: "why", At: &aMoment})
+		return err
+	},
+	`DELETE /admin/v1/switches/intake/scheduled/5 `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		return a.CancelSwitch(ctx, "intake", 5)
+	},
+	`GET /admin/v1/blocks?cursor=7 `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, _, err := a.Blocks(ctx, "7")
+		return err
+	},
+	`POST /admin/v1/blocks {"kind":"ip","value":"192.0.2.7","until":"2026-01-02T03:04:05Z","reason":"why"}`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.AddBlock(ctx, client.NewBlock{Kind: "ip", Value: "192.0.2.7", Until: &aMoment, Reason: "why"})
+		return err
+	},
+	`DELETE /admin/v1/blocks/9 `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		return a.RemoveBlock(ctx, 9)
+	},
+	`GET /admin/v1/activities/3/audience `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.Audience(ctx, 3)
+		return err
+	},
+	`PUT /admin/v1/activities/3/audience ["a"]`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.PutAudience(ctx, 3, []byte(`["a"]`), true)
+		return err
+	},
 	`PUT /admin/v1/activities/3/audience ["a","b"]`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
 		return a.SetAudience(ctx, 3, []string{"a", "b"})
 	},

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need beyond Go: real services, a browser, and the
-# browser tests' packages. Safe to run again; it says nothing when all is there.
+# Installs what the tests need beyond Go: real services, a browser, the jars of
+# services written in Java, and the browser tests' packages. Safe to run again; it
+# says nothing when all is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,13 +16,18 @@ needs=(
   "wrk wrk"
   "redis-server redis-server"
   "mariadb-server mariadbd mysqld"
+  "rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server"
   "build-essential gcc clang cc"
+  "openjdk-17-jre-headless java"
 )
 node_needs=(
   "nodejs node"
   "npm npm"
 )
 node_major_min=20
+java_servers=internal/testenv/jars
+java_major_min=17
+jars=${SECKILL_TEST_JARS:-${XDG_CACHE_HOME:-$HOME/.cache}/seckill-tests}
 browser_tests=web/test
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=no
@@ -129,20 +135,65 @@ install_packages() {
 
 # npm leaves a copy of the lock file behind, which is older than the lock file
 # when that has changed since.
-install_browser_tests() {
-  if [[ ! -d $browser_tests ]]; then return 0; fi
-  local lock=$browser_tests/package-lock.json
-  local installed=$browser_tests/node_modules/.package-lock.json
+install_npm() {
+  local folder=$1
+  if [[ ! -d $folder ]]; then return 0; fi
+  local lock=$folder/package-lock.json
+  local installed=$folder/node_modules/.package-lock.json
   if [[ -e $installed && ! $lock -nt $installed ]]; then return 0; fi
   if (($(node -p 'parseInt(process.versions.node)') < node_major_min)); then
     die "the browser tests need Node $node_major_min or later; this is $(node --version)"
   fi
-  say "installing npm packages in $browser_tests"
+  say "installing npm packages in $folder"
   # The browser is the system's; nothing else is to be downloaded.
   export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1
-  (cd "$browser_tests" && retry npm ci --no-audit --no-fund)
+  (cd "$folder" && retry npm ci --no-audit --no-fund)
+}
+
+# Where the jars of a pom.xml are; internal/testenv/jars.go looks for them there.
+jars_of() {
+  local hash
+  hash=$(sha256sum <"$1")
+  echo "$jars/$(basename "$(dirname "$1")")-${hash:0:12}/lib"
+}
+
+# Prints each pom.xml whose jars are missing, one a line.
+missing_jars() {
+  local pom
+  for pom in "$java_servers"/*/pom.xml; do
+    if [[ -e $pom && ! -d $(jars_of "$pom") ]]; then echo "$pom"; fi
+  done
+}
+
+# A folder that is there is complete: it gets its name only when Maven is done. Two runs
+# at once do the work twice, and the second keeps what the first has brought.
+fetch_jars() {
+  local pom=$1 lib temp
+  lib=$(jars_of "$pom")
+  mkdir -p "$(dirname "$lib")"
+  temp=$(mktemp -d "$lib.XXXXXX")
+  say "fetching the jars of $pom"
+  retry mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$temp"
+  chmod 755 "$temp"
+  mv -T "$temp" "$lib" 2>/dev/null || rm -rf "$temp"
+}
+
+install_jars() {
+  local missing pom major
+  major=$(java -XshowSettings:properties -version 2>&1 | sed -n 's/.*java\.specification\.version = //p')
+  if ((${major%%.*} < java_major_min)); then
+    die "the brokers of the tests need Java $java_major_min or later; this is $major"
+  fi
+  mapfile -t missing < <(missing_jars)
+  if ((${#missing[@]} == 0)); then return 0; fi
+  if [[ $jars != /* ]]; then die "SECKILL_TEST_JARS has to be an absolute path; this is $jars"; fi
+  # Maven is needed for nothing else.
+  install_packages "maven mvn"
+  for pom in "${missing[@]}"; do fetch_jars "$pom"; done
 }
 
 if [[ -d $browser_tests ]]; then needs+=("${node_needs[@]}"); fi
 install_packages "${needs[@]}"
-install_browser_tests
+install_jars
+install_npm web/console
+install_npm "$browser_tests"

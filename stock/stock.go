@@ -38,7 +38,8 @@ type Stock interface {
 	Load(ctx context.Context, spec Spec) error
 
 	// Reserve decides attempts of one run in their order, and answers each. The same
-	// ticket again is answered with what was decided for it. Once Reserve has
+	// ticket again is answered with what was decided for it, unless it comes with another
+	// idempotency key than the one that it was taken with: that is Replayed. Once Reserve has
 	// returned, a Taken reservation is as durable as the driver promises, and in the
 	// outbox. Epoch is what the caller believes in; an attempt under another one is Stale.
 	// An error says nothing about any of the attempts.
@@ -128,7 +129,8 @@ const (
 	OverLimit // What the buyer holds plus the quantity is over the limit.
 	Short     // Fewer units than asked for; nothing was taken.
 	Taken
-	Unknown // Not decided in time, or not known: for this attempt alone, what an error is for all.
+	Replayed // This ticket was taken with another idempotency key.
+	Unknown  // Not decided in time, or not known: for this attempt alone, what an error is for all.
 )
 
 // Decision is the answer to one attempt.

@@ -34,6 +34,8 @@ const referenceUnits = 100_000_000
 
 // redisStock decides by one call of a script for each batch.
 type redisStock struct {
+	noOrders
+
 	conns chan *redisConn // As many as there are calls at once.
 	sha   string
 }

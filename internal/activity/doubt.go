@@ -35,6 +35,8 @@ type doubt struct {
 	next     time.Time
 	rebuilds int
 	again    time.Time // No rebuild before.
+	looks    int       // At the latest orders.
+	lookNext time.Time // No such look before.
 }
 
 // Doubt hears of tickets that became orders, or failed, and that the stock has never heard of.
@@ -104,10 +106,19 @@ func (k *Keeper) Begin(ctx context.Context) {
 
 // begin checks one run, and holds it if it is wrong.
 func (k *Keeper) begin(ctx context.Context, a *seckill.Activity) error {
-	wrong, err := k.wrong(ctx, a)
+	wrong, err := k.strange(ctx, a)
+	if wrong == "" && err == nil {
+		wrong, err = k.wrong(ctx, a)
+	}
 	if wrong == "" {
 		return err
 	}
+	return k.hold(ctx, a, wrong)
+}
+
+// hold stops the sale of a run on all nodes until it is rebuilt. The database is the way on which
+// they hear of it.
+func (k *Keeper) hold(ctx context.Context, a *seckill.Activity, wrong string) error {
 	by := k.by
 	by.Reason = wrong
 	k.o.Log.Warn("keeper: the stock does not have a run as it should; holding it", "activity", a.ID, "run", a.Run, "epoch", a.Epoch, "why", wrong)
@@ -169,6 +180,9 @@ func (d *doubt) judge(wrong string, sure bool, tickets int, now time.Time) strin
 	}
 	return ""
 }
+
+// retract is for a look, or a judgement, that could not be carried out: the next one need not wait.
+func (d *doubt) retract() { d.again, d.next, d.lookNext = time.Time{}, time.Time{}, time.Time{} }
 
 // believe forgets doubts about a run that was just loaded.
 func (k *Keeper) believe(run seckill.RunID) {

@@ -27,6 +27,10 @@ type KeeperOptions struct {
 	// stock is asked one by one. Nil: what the stock says of its runs is believed.
 	Check func(ctx context.Context, run seckill.RunID, doubted []string) (wrong string, sure bool, err error)
 
+	// Guards is for a process in which Run does not work: Guard looks at doubts as well then.
+	Guards bool
+
+	PulseEvery   time.Duration // Between looks whether a run is where it was loaded. Default 1 s.
 	Every        time.Duration // Between looks at all activities. Default 250 ms.
 	RestockEvery time.Duration // Between looks for restocks that nobody finished. Default 1 s.
 	DropEvery    time.Duration // Between looks for runs that are over for long. Default 1 min.
@@ -59,6 +63,7 @@ type Keeper struct {
 	told   map[seckill.RunID]told
 	seen   map[int64]*takeover
 	doubts map[seckill.RunID]*doubt
+	beats  map[seckill.RunID]beats
 	busy   int
 }
 
@@ -89,6 +94,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	if o.Registry == nil || o.Store == nil || o.Stock == nil || o.Log == nil {
 		return nil, errors.New("activity: Registry, Store, Stock and Log are required")
 	}
+	setDefault(&o.PulseEvery, time.Second)
 	setDefault(&o.Every, 250*time.Millisecond)
 	setDefault(&o.RestockEvery, time.Second)
 	setDefault(&o.DropEvery, time.Minute)
@@ -100,7 +106,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	return &Keeper{
 		o: o, loader: loader{o.Store, o.Stock}, by: seckill.Actor{Who: "keeper"},
 		jobs: map[string]*job{}, told: map[seckill.RunID]told{}, seen: map[int64]*takeover{},
-		doubts: map[seckill.RunID]*doubt{},
+		doubts: map[seckill.RunID]*doubt{}, beats: map[seckill.RunID]beats{},
 	}, nil
 }
 
@@ -197,9 +203,11 @@ func (k *Keeper) forget(activities []*seckill.Activity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.told, func(run seckill.RunID, _ told) bool { return !present[run] })
+	maps.DeleteFunc(k.beats, func(run seckill.RunID, _ beats) bool { return !present[run] })
 	maps.DeleteFunc(k.doubts, func(run seckill.RunID, _ *doubt) bool { return !present[run] })
 	for _, a := range activities {
-		if a.Phase == seckill.PhaseLoaded || a.Phase == seckill.PhaseClosed {
+		// What this keeper has just begun the registry may not have heard of.
+		if t := k.seen[a.ID]; t != nil && a.Epoch >= t.epoch && (a.Phase == seckill.PhaseLoaded || a.Phase == seckill.PhaseClosed) {
 			delete(k.seen, a.ID)
 		}
 	}

@@ -139,6 +139,15 @@ func (l *loader) fill(ctx context.Context, a seckill.Activity, by seckill.Actor,
 	if err := l.stock.Load(ctx, spec); err != nil {
 		return a, fmt.Errorf("load the stock: %w", err)
 	}
+	// Before anybody can buy: what is lost from here on is found out.
+	if p, ok := l.stock.(pulser); ok {
+		switch _, strange, err := p.Pulse(ctx, spec.Run, spec.Epoch); {
+		case err != nil:
+			return a, fmt.Errorf("mark the stock: %w", err)
+		case strange != "" && strict:
+			return a, errMoved
+		}
+	}
 	// A consumer that had reservations in hand when the stock was lost writes them after
 	// the orders were read, or a restock reached the stock's older state: the stock would
 	// offer too many units, or too few.

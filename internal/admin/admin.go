@@ -41,9 +41,19 @@ type Options struct {
 	Desk       desk       // Required.
 	// RetryDead tries to write a dead letter again, at once. Required.
 	RetryDead func(ctx context.Context, id int64, by seckill.Actor) (Retry, error)
-	Audit     auditLog           // Required.
-	Metrics   *telemetry.Metrics // Required.
-	Log       *slog.Logger       // Required.
+	Audit     auditLog // Required.
+
+	// Switches, Blocks and Audiences are the control state; each may be nil, and is not there then.
+	Switches  switchboard
+	Blocks    blocks
+	Audiences audiences
+	// Guards tells what acts by itself, and why it acted. May be nil.
+	Guards func() []seckill.Guard
+	// PurchaseRate tells how many purchases a second are asked for now, if that is known. May be nil.
+	PurchaseRate func() (perSecond float64, known bool)
+
+	Metrics *telemetry.Metrics // Required.
+	Log     *slog.Logger       // Required.
 
 	Token       string // What callers have to know. Required.
 	MetricsAuth bool   // Whether /metrics needs the token, too.
@@ -111,6 +121,7 @@ func (s *Server) routes() *http.ServeMux {
 		{"POST /admin/v1/orders/{id}/paid", false, s.api(s.orderPaid)},
 		{"GET /admin/v1/audit", false, s.api(s.listAudit)},
 	}
+	routes = append(routes, s.control()...)
 	if s.o.HealthOnly {
 		routes = slices.DeleteFunc(routes, func(r route) bool {
 			return strings.Contains(r.pattern, "/admin/") || r.pattern == "GET /{$}"
@@ -134,6 +145,28 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("/admin/", s.door(false, notFound))
 	mux.Handle("/", http.HandlerFunc(notFound))
 	return mux
+}
+
+// control is the routes of the control state, as far as it is there.
+func (s *Server) control() (routes []route) {
+	if s.o.Switches != nil {
+		routes = append(routes,
+			route{"GET /admin/v1/switches", false, s.api(s.listSwitches)},
+			route{"PUT /admin/v1/switches/{name}", false, s.api(s.setSwitch)},
+			route{"DELETE /admin/v1/switches/{name}/scheduled/{id}", false, s.api(s.cancelSwitch)})
+	}
+	if s.o.Blocks != nil {
+		routes = append(routes,
+			route{"GET /admin/v1/blocks", false, s.api(s.listBlocks)},
+			route{"POST /admin/v1/blocks", false, s.api(s.addBlock)},
+			route{"DELETE /admin/v1/blocks/{id}", false, s.api(s.removeBlock)})
+	}
+	if s.o.Audiences != nil {
+		routes = append(routes,
+			route{"GET /admin/v1/activities/{id}/audience", false, s.api(s.getAudience)},
+			route{"PUT /admin/v1/activities/{id}/audience", false, s.uploads(s.setAudience)})
+	}
+	return routes
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
@@ -187,11 +220,16 @@ type answer struct {
 
 // api makes a handler of a function that answers or fails.
 func (s *Server) api(handle func(r *http.Request) (answer, error)) http.HandlerFunc {
+	return s.apiWithin(requestTimeout, bodyBytesMax, handle)
+}
+
+// apiWithin is api with bounds of its own.
+func (s *Server) apiWithin(timeout time.Duration, bytesMax int64, handle func(r *http.Request) (answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
+		r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
 		a, err := handle(r)
 		if err != nil {
 			s.fail(w, r, err)
@@ -199,6 +237,10 @@ func (s *Server) api(handle func(r *http.Request) (answer, error)) http.HandlerF
 		}
 		if a.location != "" {
 			w.Header().Set("Location", a.location)
+		}
+		if a.status == http.StatusNoContent {
+			w.WriteHeader(a.status)
+			return
 		}
 		writeJSON(w, a.status, a.body)
 	}

@@ -86,7 +86,7 @@ func TestAnActivityHasItsMembers(t *testing.T) {
 // Lists are paged to their end, without a gap or a repetition.
 func TestListsArePaged(t *testing.T) {
 	s := newNeighbours().server(t, nil)
-	for path, want := range map[string]string{"activities": "1 2 3 4 5", "dead-letters": "3 2 1", "audit": "3 2 1"} {
+	for path, want := range map[string]string{"activities": "1 2 3 4 5", "dead-letters": "3 2 1", "audit": "3 2 1", "blocks": "3 2 1"} {
 		var ids []string
 		cursor := ""
 		for range 10 {
@@ -121,7 +121,7 @@ func TestListsArePaged(t *testing.T) {
 		"limit=-99999999999999999999": "limit:min", "limit=99999999999999999999": "limit:max", "limit=1&limit=2": "limit:repeated",
 		"cursor=0": "cursor:min", "cursor=-1": "cursor:min", "cursor=x": "cursor:type", "cursor=1&cursor=1": "cursor:repeated",
 	} {
-		for _, path := range []string{"activities", "dead-letters", "audit"} {
+		for _, path := range []string{"activities", "dead-letters", "audit", "blocks"} {
 			w := ask(s, "GET", "/admin/v1/"+path+"?"+query, "", nil)
 			field, rule, _ := strings.Cut(want, ":")
 			if reason, fields := problemOf(t, w); w.Code != 400 || reason != "invalid_request" || fields[field] != rule || len(fields) != 1 {
@@ -253,7 +253,7 @@ func TestMethodsAndPaths(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/nothing", "/admin/v1", "/admin/v1/", "/admin/v1/switches", "/admin/v1/blocks", "/admin/v1/live", "/admin/v1/activities/1/audience",
+		"/nothing", "/admin/v1", "/admin/v1/", "/admin/v1/live", "/admin/v1/activities/77/audience",
 		"/admin/v1/activities/0", "/admin/v1/activities/-1", "/admin/v1/activities/01", "/admin/v1/activities/+1", "/admin/v1/activities/1.0",
 		"/admin/v1/activities/x", "/admin/v1/activities/%20", "/admin/v1/activities/99999999999999999999", "/admin/v1/activities/77", "/admin/v1/activities/%00",
 	} {

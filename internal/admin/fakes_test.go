@@ -16,6 +16,7 @@ import (
 
 	"seckill"
 	"seckill/internal/activity"
+	board "seckill/internal/control"
 	"seckill/internal/telemetry"
 )
 
@@ -39,6 +40,8 @@ type neighbours struct {
 	notReady   error
 	activities []*seckill.Activity
 	log        strings.Builder
+	stale      time.Duration
+	buyers     []string
 	created    seckill.Activity
 }
 
@@ -142,6 +145,58 @@ func (n *neighbours) Audit(_ context.Context, before int64, limit int) (entries 
 	}
 	return entries, n.err
 }
+func (n *neighbours) States() []seckill.SwitchState {
+	return []seckill.SwitchState{
+		{Name: "intake", Value: 1},
+		{Name: "admission_percent", Value: 30, ChangedAt: time.Unix(1, 0), ChangedBy: seckill.Actor{Who: "ann", Reason: "too much"},
+			Scheduled: []seckill.SwitchPlan{{ID: 7, Value: 100, At: time.Unix(2, 0), By: seckill.Actor{Who: "bob", Reason: "later"}}}},
+		{Name: "challenge"},
+		{Name: "consumers", Value: 1},
+	}
+}
+func (n *neighbours) Stale() time.Duration { return n.stale }
+func (n *neighbours) SetSwitch(_ context.Context, name string, value int64, by seckill.Actor) (seckill.SwitchState, error) {
+	return seckill.SwitchState{Name: name, Value: value, ChangedAt: time.Unix(1, 0), ChangedBy: by}, n.note(by, "switch %s %d", name, value)
+}
+func (n *neighbours) PlanSwitch(_ context.Context, name string, value int64, at time.Time, by seckill.Actor) (seckill.SwitchState, error) {
+	s := seckill.SwitchState{Name: name, Scheduled: []seckill.SwitchPlan{{ID: 8, Value: value, At: at, By: by}}}
+	return s, n.note(by, "plan %s %d", name, value)
+}
+func (n *neighbours) CancelPlan(_ context.Context, name string, id int64, by seckill.Actor) error {
+	return n.note(by, "cancel %s %d", name, id)
+}
+func (n *neighbours) CheckBlock(kind seckill.BlockKind, value string) []seckill.FieldError {
+	_, wrong := board.Canonical(kind, value)
+	return wrong
+}
+func (n *neighbours) Blocks(_ context.Context, before int64, limit int) (list []seckill.Block, err error) {
+	for id := int64(3); id > 0; id-- {
+		if (before == 0 || id < before) && len(list) < limit {
+			list = append(list, seckill.Block{ID: id, Kind: seckill.BlockUser, Value: "eve", Automatic: id == 2, By: seckill.Actor{Who: "system", Reason: "fast"}})
+		}
+	}
+	return list, n.err
+}
+func (n *neighbours) AddBlock(_ context.Context, kind seckill.BlockKind, value string, until time.Time, by seckill.Actor) (seckill.Block, error) {
+	return seckill.Block{ID: 4, Kind: kind, Value: value, Until: until, By: by}, n.note(by, "block %s %s %v", kind, value, !until.IsZero())
+}
+func (n *neighbours) RemoveBlock(_ context.Context, id int64, by seckill.Actor) error {
+	return n.note(by, "unblock %d", id)
+}
+func (n *neighbours) Audience(_ context.Context, id int64) (seckill.AudienceState, error) {
+	_, err := n.find(id)
+	return seckill.AudienceState{Activity: id}, err
+}
+func (n *neighbours) SetAudience(_ context.Context, id int64, read func(func(string) error) error, by seckill.Actor) (seckill.AudienceState, error) {
+	if _, err := n.find(id); err != nil {
+		return seckill.AudienceState{}, err
+	}
+	n.buyers = nil
+	if err := read(func(b string) error { n.buyers = append(n.buyers, b); return nil }); err != nil {
+		return seckill.AudienceState{}, err
+	}
+	return seckill.AudienceState{Count: int64(len(n.buyers)), Version: 5, UpdatedAt: time.Unix(1, 0)}, n.note(by, "audience %d", id)
+}
 func (n *neighbours) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,6 +212,7 @@ func (n *neighbours) server(t *testing.T, change func(*Options)) *Server {
 	t.Helper()
 	o := Options{
 		Operator: n, Levels: n, Books: n, Reconciler: n, Desk: n, Audit: n, Metrics: telemetry.New("test"),
+		Switches: n, Blocks: n, Audiences: n,
 		RetryDead: func(_ context.Context, id int64, by seckill.Actor) (Retry, error) {
 			return Retry{Outcomes: []seckill.Outcome{{Progress: seckill.Failed, Reason: seckill.SoldOut}}}, n.note(by, "retry %d", id)
 		},

@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // endpoint is a request with a body, and a body that is right.
 type endpoint struct {
-	path     string
+	path     string            // After its method, if that is not POST.
 	good     map[string]string // Raw JSON by field.
 	required []string
 }
@@ -35,6 +37,32 @@ var endpoints = []endpoint{
 	{"dead-letters/1/retry", map[string]string{"reason": `"x"`}, nil},
 	{"dead-letters/1/drop", map[string]string{"return_stock": "true", "reason": `"x"`}, []string{"return_stock"}},
 	{"orders/1/paid", map[string]string{"payment_ref": `"r"`, "reason": `"x"`}, []string{"payment_ref"}},
+	{"PUT switches/intake", map[string]string{
+		"value": "true", "reason": `"x"`, "at": soon, "dry_run": "false",
+	}, []string{"value", "reason"}},
+	{"PUT switches/admission_percent", map[string]string{"value": "30", "reason": `"x"`}, []string{"value", "reason"}},
+	{"DELETE switches/intake/scheduled/7", map[string]string{"reason": `"x"`}, nil},
+	{"blocks", map[string]string{
+		"kind": `"ip"`, "value": `"192.0.2.7"`, "until": soon, "reason": `"x"`,
+	}, []string{"kind", "value", "reason"}},
+	{"DELETE blocks/7", map[string]string{"reason": `"x"`}, nil},
+}
+
+// soon is a moment that can be planned for, as JSON.
+var soon = `"` + time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339) + `"`
+
+// at is the method and the address of an endpoint.
+func (e endpoint) at() (method, path string) {
+	if method, path, ok := strings.Cut(e.path, " "); ok {
+		return method, "/admin/v1/" + path
+	}
+	return "POST", "/admin/v1/" + e.path
+}
+
+// ask sends a body to an endpoint.
+func (e endpoint) ask(s http.Handler, body string, change func(*http.Request)) *httptest.ResponseRecorder {
+	method, path := e.at()
+	return ask(s, method, path, body, change)
 }
 
 // body puts a request together, with one field's value replaced, or left out if it is "".
@@ -65,11 +93,11 @@ var (
 // wrongValues are values that one field must not have.
 func wrongValues(field, good string) (values []string) {
 	switch {
-	case strings.HasSuffix(field, "_at"):
+	case strings.HasSuffix(field, "_at"), field == "at", field == "until":
 		values = append(notTime, `"1999-12-31T23:59:59Z"`, `"2200-01-02T00:00:00Z"`, `"9999-12-31T23:59:59Z"`)
 	case good[0] == '"':
 		values = append(append(notText, control...), huge)
-		if field == "name" || field == "payment_ref" {
+		if field == "name" || field == "payment_ref" || field == "kind" || field == "value" {
 			values = append(values, `""`)
 		}
 		if field == "audience" {
@@ -92,6 +120,8 @@ func wrongValues(field, good string) (values []string) {
 		"sub_stocks":             {"0", "-1", "1025", "4294967297"},
 		"preload_before_seconds": {"-1", "86401", "9223372036854775807", "18446744074"},
 		"payment_window_seconds": {"0", "-1", "604801", "9223372036854775807"},
+		"kind":                   {`"IP"`, `"host"`, `"ip "`},
+		"value":                  {"-1", "101", `"192.0.2"`, `"192.0.2.7/32"`, `"fe80::1%eth0"`, "null"},
 		"challenge":              {"true"},
 		"entry_token":            {"true"},
 	}[field]...)
@@ -104,7 +134,7 @@ func TestEachFieldWrongInEachWay(t *testing.T) {
 	s := n.server(t, nil)
 	tried := 0
 	for _, e := range endpoints {
-		if w := ask(s, "POST", "/admin/v1/"+e.path, e.body("", ""), nil); w.Code >= 300 || len(n.called()) != 1 {
+		if w := e.ask(s, e.body("", ""), nil); w.Code >= 300 || len(n.called()) != 1 {
 			t.Fatalf("%s: the right body: %d %s", e.path, w.Code, w.Body)
 		}
 		for field, good := range e.good {
@@ -114,19 +144,19 @@ func TestEachFieldWrongInEachWay(t *testing.T) {
 			}
 			for _, value := range values {
 				tried++
-				w := ask(s, "POST", "/admin/v1/"+e.path, e.body(field, value), nil)
+				w := e.ask(s, e.body(field, value), nil)
 				reason, fields := problemOf(t, w)
 				if w.Code != 400 || reason != "invalid_request" || fields[field] == "" || len(fields) != 1 || len(n.called()) != 0 {
 					t.Errorf("%s: %s: %.60s: %d %s %v", e.path, field, value, w.Code, reason, fields)
 				}
 			}
 			repeated := strings.Replace(e.body("", ""), "{", fmt.Sprintf("{%q:%s,", field, good), 1)
-			if _, fields := problemOf(t, ask(s, "POST", "/admin/v1/"+e.path, repeated, nil)); fields[field] != "repeated" || len(fields) != 1 {
+			if _, fields := problemOf(t, e.ask(s, repeated, nil)); fields[field] != "repeated" || len(fields) != 1 {
 				t.Errorf("%s: %s twice: %v", e.path, field, fields)
 			}
 			// null for what need not be given is as if it was not.
 			if !slices.Contains(e.required, field) {
-				if w := ask(s, "POST", "/admin/v1/"+e.path, e.body(field, "null"), nil); w.Code >= 300 {
+				if w := e.ask(s, e.body(field, "null"), nil); w.Code >= 300 {
 					t.Errorf("%s: %s: null: %d", e.path, field, w.Code)
 				}
 			}
@@ -146,35 +176,34 @@ func TestBodiesThatAreNoRequest(t *testing.T) {
 	n := newNeighbours()
 	s := n.server(t, nil)
 	for _, e := range endpoints {
-		path := "/admin/v1/" + e.path
 		good := e.body("", "")
 		for _, body := range []string{
 			"[]", "null", "1", `"x"`, "{", good[:len(good)-1], good + "x", good + good, "{'a':1}", "\xff\xfe{}", `{"reason":"\ud800"}`,
 			strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000), "<x/>", "name=x",
 		} {
-			w := ask(s, "POST", path, body, nil)
+			w := e.ask(s, body, nil)
 			if reason, fields := problemOf(t, w); w.Code != 400 || reason != "invalid_request" || fields["body"] == "" || len(fields) != 1 {
 				t.Errorf("%s: %.40q: %d %s %v", e.path, body, w.Code, reason, fields)
 			}
 		}
-		if _, fields := problemOf(t, ask(s, "POST", path, e.body("surprise", "1"), nil)); fields["surprise"] != "unknown" || len(fields) != 1 {
+		if _, fields := problemOf(t, e.ask(s, e.body("surprise", "1"), nil)); fields["surprise"] != "unknown" || len(fields) != 1 {
 			t.Errorf("%s: an unknown field: %v", e.path, fields)
 		}
 		large := e.body("reason", `"`+strings.Repeat("x", 2<<20)+`"`)
-		if reason, _ := problemOf(t, ask(s, "POST", path, large, nil)); reason != "too_large" {
+		if reason, _ := problemOf(t, e.ask(s, large, nil)); reason != "too_large" {
 			t.Errorf("%s: 2 MiB: %s", e.path, reason)
 		}
-		cut := ask(s, "POST", path, "", func(r *http.Request) { r.Body = http.NoBody; r.Body = readCloser{} })
+		cut := e.ask(s, "", func(r *http.Request) { r.Body = http.NoBody; r.Body = readCloser{} })
 		if _, fields := problemOf(t, cut); cut.Code != 400 || fields["body"] == "" {
 			t.Errorf("%s: a body that is cut off: %d %v", e.path, cut.Code, fields)
 		}
 		for _, header := range []string{"a\x00", "\xff", strings.Repeat("x", 513)} {
-			w := ask(s, "POST", path, e.body("reason", ""), func(r *http.Request) { r.Header["X-Reason"] = []string{header} })
+			w := e.ask(s, e.body("reason", ""), func(r *http.Request) { r.Header["X-Reason"] = []string{header} })
 			if _, fields := problemOf(t, w); fields["X-Reason"] == "" || len(fields) != 1 {
 				t.Errorf("%s: X-Reason %.10q: %v", e.path, header, fields)
 			}
 		}
-		w := ask(s, "POST", path, good, func(r *http.Request) { r.Header["X-Reason"] = []string{"a", "b"} })
+		w := e.ask(s, good, func(r *http.Request) { r.Header["X-Reason"] = []string{"a", "b"} })
 		if _, fields := problemOf(t, w); fields["X-Reason"] != "repeated" {
 			t.Errorf("%s: X-Reason twice: %v", e.path, fields)
 		}
@@ -214,8 +243,8 @@ func FuzzBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which int, body []byte) {
 		s := n.server(t, nil)
 		e := endpoints[(which%len(endpoints)+len(endpoints))%len(endpoints)]
-		w := ask(s, "POST", "/admin/v1/"+e.path, string(body), nil)
-		if w.Code >= 500 || !json.Valid(w.Body.Bytes()) {
+		w := e.ask(s, string(body), nil)
+		if w.Code >= 500 || w.Code != http.StatusNoContent && !json.Valid(w.Body.Bytes()) {
 			t.Fatalf("%s %q: %d %s", e.path, body, w.Code, w.Body)
 		}
 		n.called()

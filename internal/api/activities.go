@@ -99,7 +99,7 @@ func (s *Server) appendActivity(b []byte, a *seckill.Activity, now time.Time) []
 	b = append(b, `,"payment_window_seconds":`...)
 	b = strconv.AppendInt(b, int64(a.PaymentWindow.Seconds()), 10)
 	b = append(b, `,"challenge":`...)
-	b = strconv.AppendBool(b, a.Challenge)
+	b = strconv.AppendBool(b, s.gate.Challenged(a))
 	b = append(b, `,"entry_token":`...)
 	b = strconv.AppendBool(b, a.EntryToken)
 	return append(b, '}')

@@ -36,6 +36,8 @@ type headers struct {
 	ifNoneMatch    string
 	lastEventID    string
 	acceptEncoding string
+	forwardedFor   string // X-Forwarded-For and Forwarded; "" unless proxies are trusted.
+	forwarded      string
 	hasKey         bool
 	hasIdentity    bool
 	hasDevice      bool
@@ -71,9 +73,24 @@ func (c *call) begin(s *Server, ctx *fasthttp.RequestCtx) {
 			c.lastEventID = value
 		case "Accept-Encoding":
 			c.acceptEncoding = value
+		case "X-Forwarded-For":
+			c.forwardedFor = c.joined(c.forwardedFor, value)
+		case "Forwarded":
+			c.forwarded = c.joined(c.forwarded, value)
 		}
 	}
 	c.lang = problem.Negotiate(language)
+}
+
+// joined is a list that may come in several lines; none is read unless there is a proxy to believe.
+func (c *call) joined(list, line string) string {
+	switch {
+	case len(c.s.o.Proxies) == 0:
+		return ""
+	case list == "":
+		return line
+	}
+	return list + "," + line
 }
 
 func (h *headers) once(name string, to *string, seen *bool, value string) {
@@ -155,6 +172,29 @@ func (c *call) peer() netip.Addr {
 	return addr
 }
 
+// client is where the request came from, as far as that can be believed.
+func (c *call) client() netip.Addr {
+	peer := c.peer()
+	if len(c.s.o.Proxies) == 0 {
+		return peer
+	}
+	return c.s.o.Proxies.Client(peer, c.forwardedFor, c.forwarded)
+}
+
+// tellLimits says in the headers how the caller stands with the limits, where that is worth the bytes: if he was
+// let through, or was too fast.
+func (c *call) tellLimits(ref *seckill.Refusal) {
+	if ref != nil && ref.Reason != seckill.RateLimited {
+		return
+	}
+	var policyRoom, stateRoom [128]byte
+	policy, state := c.s.gate.AppendLimits(policyRoom[:0], stateRoom[:0], &c.want)
+	if len(policy) > 0 {
+		c.ctx.Response.Header.SetCanonical(hLimitPolicy, policy)
+		c.ctx.Response.Header.SetCanonical(hLimit, state)
+	}
+}
+
 // refusalOf turns an error into what the caller hears; unknown ones are logged.
 func (s *Server) refusalOf(what string, err error) *seckill.Refusal {
 	ref := problem.Of(err)
@@ -174,6 +214,8 @@ var (
 	hAllow           = []byte("Allow")
 	hVary            = []byte("Vary")
 	hNoSniff         = []byte("X-Content-Type-Options")
+	hLimitPolicy     = []byte("Ratelimit-Policy")
+	hLimit           = []byte("Ratelimit")
 	hAuthenticate    = []byte("Www-Authenticate")
 	vNoStore         = []byte("no-store")
 	vNoSniff         = []byte("nosniff")

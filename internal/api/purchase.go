@@ -65,6 +65,7 @@ func (s *Server) tryPurchase(c *call, id string) (ticket string, ahead int64, re
 	if !there {
 		activity = 0
 	}
+	c.want.Token = w.entryToken
 	return s.buy(c, activity, buyer, w.quantity)
 }
 
@@ -73,7 +74,9 @@ func (s *Server) buy(c *call, activity int64, buyer string, quantity int) (ticke
 	r := &c.want
 	r.Activity, _ = s.o.Activities.Activity(activity)
 	r.Buyer, r.Quantity, r.Key, r.Now = buyer, quantity, c.key, c.now
+	r.Addr, r.Device = c.client(), c.device
 	answer := s.gate.Check(r)
+	c.tellLimits(answer.Refusal)
 	if answer.Refusal != nil {
 		return "", 0, answer.Refusal
 	}
@@ -83,7 +86,7 @@ func (s *Server) buy(c *call, activity int64, buyer string, quantity int) (ticke
 
 	// From here on others keep what they are given, so nothing may be a view.
 	at := seckill.Attempt{
-		Ticket: seckill.NewTicket(r.Activity.RunID()), Buyer: strings.Clone(buyer), Quantity: quantity, Key: strings.Clone(c.key),
+		Ticket: r.Ticket(), Buyer: strings.Clone(buyer), Quantity: quantity, Key: r.AttemptKey(),
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.ReserveTimeout)
 	defer cancel()
@@ -106,6 +109,8 @@ func (c *call) refusalFor(d stock.Decision) *seckill.Refusal {
 	switch d.Verdict {
 	case stock.Taken, stock.Known:
 		return nil
+	case stock.Replayed:
+		return problem.Plain(seckill.Replayed)
 	case stock.KeyMismatch:
 		return problem.Plain(seckill.IdempotencyMismatch)
 	case stock.Paused:

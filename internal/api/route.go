@@ -23,6 +23,8 @@ const (
 var (
 	routeActivities = &route{allowRead, (*Server).activities, nil}
 	routeActivity   = &route{allowRead, (*Server).activity, nil}
+	routeChallenge  = &route{allowRead, (*Server).challenge, nil}
+	routeEntry      = &route{allowWrite, nil, (*Server).enter}
 	routePurchases  = &route{allowWrite, nil, (*Server).purchase}
 	routeTicket     = &route{allowRead, (*Server).ticket, nil}
 	routeEvents     = &route{allowRead, (*Server).events, nil}
@@ -35,8 +37,7 @@ var (
 	routePage       = &route{allowRead, (*Server).page, nil}
 )
 
-// find tells what is at a path, nil if nothing is, and the id in it. The challenge and the entry
-// token are not there yet.
+// find tells what is at a path, nil if nothing is, and the id in it.
 func (s *Server) find(path string) (r *route, id string) {
 	rest, ok := strings.CutPrefix(path, "/v1/")
 	if !ok {
@@ -66,6 +67,10 @@ func (s *Server) find(path string) (r *route, id string) {
 			return routeActivity, id
 		case action == "purchases":
 			return routePurchases, id
+		case action == "challenge" && s.o.Gate.Entry != nil:
+			return routeChallenge, id
+		case action == "entry" && s.o.Gate.Entry != nil:
+			return routeEntry, id
 		}
 	case "tickets":
 		switch {

@@ -35,7 +35,9 @@ type Options struct {
 	Auth       auth.Authenticator
 	Metrics    *telemetry.Metrics
 
-	Gate gate.Options // What the door's own gate remembers. Zero is fine.
+	// Proxies are believed about where a request came from. Default none.
+	Proxies auth.Proxies
+	Gate    gate.Options // What the door's own gate remembers. Zero is fine.
 	// Page finds a file of the buyer page. Nil: there is none.
 	Page func(path string) (page.Asset, bool)
 	// SimulatePayment lets buyers pay their orders by saying so. Default false.

@@ -24,12 +24,17 @@ import (
 	"seckill/internal/api"
 	"seckill/internal/auth"
 	"seckill/internal/config"
+	"seckill/internal/control"
+	"seckill/internal/entry"
+	"seckill/internal/gate"
+	"seckill/internal/intake"
 	"seckill/internal/order"
 	"seckill/internal/page"
 	"seckill/internal/reconcile"
 	"seckill/internal/reserve"
 	"seckill/internal/sqlstore"
 	"seckill/internal/telemetry"
+	"seckill/queue"
 	"seckill/stock"
 )
 
@@ -40,6 +45,13 @@ type App struct {
 
 	database   *sqlstore.DB
 	stock      stock.Stock
+	broker     queue.Queue  // Nil where the stock's outbox is the queue.
+	queue      queue.Source // What the order writer reads.
+	board      *control.Board
+	backlog    *intake.Backlog
+	ring       *entry.Ring
+	door       *entry.Door
+	limits     gate.Limits
 	metrics    *telemetry.Metrics
 	registry   *activity.Registry
 	keeper     *activity.Keeper
@@ -120,7 +132,13 @@ func (a *App) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.onStop("stock", a.stock.Close)
-	return a.bind(ctx)
+	if err := a.bind(ctx); err != nil {
+		return err
+	}
+	if err := a.openQueue(ctx); err != nil {
+		return err
+	}
+	return a.openAccess(ctx)
 }
 
 // wire makes the stages and joins them. It is one straight line on purpose: cut into
@@ -137,7 +155,7 @@ func (a *App) wire() (err error) {
 	}
 	a.keeper, err = activity.NewKeeper(activity.KeeperOptions{
 		Registry: a.registry, Store: a.database, Stock: a.stock, Log: a.log, Retention: a.config.Retention,
-		Check: a.check,
+		Check: a.check, Guards: !a.config.Roles.Worker,
 	})
 	if err != nil {
 		return err
@@ -148,12 +166,12 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	a.reserver = reserve.New(a.stock, a.metrics, reserve.Options{Timeout: a.config.ReserveTimeout})
+	a.reserver = reserve.New(a.stock, a.metrics, reserve.Options{Timeout: a.config.ReserveTimeout, Log: a.log})
 	a.desk = &order.Desk{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
 	a.reconciler, err = reconcile.New(reconcile.Options{
 		Store: a.database, Facts: a.facts, Stock: a.stock, Activities: a.registry, Log: a.log,
 		Backlog: func(ctx context.Context) (int64, time.Time, error) {
-			b, err := a.stock.Outbox().Backlog(ctx)
+			b, err := a.queue.Backlog(ctx)
 			return b.Waiting, b.Oldest, err
 		},
 		Rewrite: a.desk.Rewrite, Rebuild: a.keeper.Restore, LiveOrders: a.liveOrders(),
@@ -166,15 +184,16 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.public, err = api.New(api.Options{
-		Activities: a.registry, Reserver: a.reserver, Outcomes: a.stock, Desk: a.desk, Auth: a.identity,
+		Activities: a.registry, Reserver: a.reserver, Outcomes: a.reserver, Desk: a.desk, Auth: a.identity,
 		Metrics: a.metrics, Log: a.log, Page: page.Get, SimulatePayment: a.config.SimulatePayment,
-		ReserveTimeout: a.config.ReserveTimeout,
+		ReserveTimeout: a.config.ReserveTimeout, Proxies: proxies(&a.config), Gate: a.gate(),
 	})
 	if err != nil {
 		return err
 	}
 	operators, err := admin.New(admin.Options{
 		Operator: a.operator, Levels: a.registry, Books: a.reconciler, Reconciler: a.reconciler,
+		Switches: a.board, Blocks: a.board, Audiences: a.board, Guards: a.guards,
 		Desk: a.desk, RetryDead: a.retryDead, Audit: a.database, Metrics: a.metrics, Log: a.log,
 		Token: a.config.AdminToken.Reveal(), MetricsAuth: a.config.MetricsAuth, Ready: a.ready, HealthOnly: !a.config.Roles.Console,
 	})
@@ -258,6 +277,8 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.config.Roles.Worker {
 		a.begin(ctx)
+	} else {
+		a.look(ctx)
 	}
 	a.startJobs(start)
 	if a.config.Roles.Gateway {

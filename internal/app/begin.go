@@ -14,6 +14,9 @@ import (
 // settleFirst is how long a start may take to tell the stock what it was not told before.
 const settleFirst = 10 * time.Second
 
+// lookFirst is how long a start without a worker may take to look at the stock.
+const lookFirst = 5 * time.Second
+
 // bind makes sure that the stock belongs to the database. Its reservations must not become
 // orders of another database's activities, which have the same numbers.
 func (a *App) bind(ctx context.Context) error {
@@ -46,6 +49,19 @@ func (a *App) begin(ctx context.Context) {
 		a.log.Warn("the stock could not be told everything yet", "error", err)
 	}
 	a.keeper.Begin(ctx)
+}
+
+// look has runs held that the stock has in an older state, where no worker's begin sees to it,
+// before anybody can buy through this process.
+func (a *App) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookFirst)
+	defer cancel()
+	if err := a.keeper.Look(ctx); err != nil {
+		a.log.Warn("the stock cannot be looked at yet", "error", err)
+	}
+	if err := a.registry.Refresh(ctx); err != nil {
+		a.log.Warn("the activities cannot be read anew", "error", err)
+	}
 }
 
 // check has the reconciler compare a run for the keeper.

@@ -11,6 +11,10 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/config"
 	"seckill/internal/sqlstore"
+	"seckill/queue"
+	"seckill/queue/kafkaqueue"
+	"seckill/queue/rabbitqueue"
+	"seckill/queue/rocketqueue"
 	"seckill/stock"
 	"seckill/stock/embedded"
 	"seckill/stock/redisstock"
@@ -33,6 +37,23 @@ func openStock(ctx context.Context, c *config.Config, log *slog.Logger) (stock.S
 	return engine, nil
 }
 
+// openBroker opens the queue if that is a server of its own; else it is nil, and the stock's outbox is the queue.
+func openBroker(ctx context.Context, c *config.Config, log *slog.Logger) (broker queue.Queue, err error) {
+	url := c.Queue.URL.Reveal()
+	switch c.Queue.Engine {
+	case config.Kafka:
+		broker, err = kafkaqueue.Open(ctx, kafkaqueue.Options{URL: url, Log: log})
+	case config.RabbitMQ:
+		broker, err = rabbitqueue.Open(ctx, rabbitqueue.Options{URL: url, Log: log})
+	case config.RocketMQ:
+		broker, err = rocketqueue.Open(ctx, rocketqueue.Options{URL: url, Log: log})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the queue: %w", err)
+	}
+	return broker, nil
+}
+
 // openDatabase opens what the setting names.
 func openDatabase(ctx context.Context, c *config.Config) (*sqlstore.DB, error) {
 	d := c.SQL()
@@ -50,7 +71,7 @@ func openDatabase(ctx context.Context, c *config.Config) (*sqlstore.DB, error) {
 
 // openAuth makes what tells buyers apart.
 func openAuth(c *config.Config, log *slog.Logger) (auth.Authenticator, error) {
-	o := auth.Options{Proxies: auth.Proxies(c.TrustedProxies), Log: log}
+	o := auth.Options{Proxies: auth.Proxies(c.TrustedProxies), Issuer: c.AuthIssuer, Audiences: c.AuthAudience, Log: log}
 	switch c.Auth.Kind {
 	case config.AuthOpen:
 		return auth.Open(), nil

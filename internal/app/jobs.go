@@ -11,6 +11,7 @@ import (
 	"seckill/internal/admin"
 	"seckill/internal/order"
 	"seckill/internal/reconcile"
+	"seckill/internal/relay"
 	"seckill/stock"
 )
 
@@ -18,10 +19,16 @@ import (
 // returns an error ends the process.
 func (a *App) startJobs(start func(name string, run func(context.Context) error)) {
 	start("activities", a.registry.Run)
+	start("control", a.board.Run)
+	start("keys of entries", a.rotateKeys)
 	start("events", a.watch)
 	start("gauges", a.gauges)
+	start("guard", a.keeper.Guard)
 	if a.config.Roles.Gateway {
 		start("identities", a.identity.Run)
+		start("backlog guard", a.backlog.Run)
+		a.startLimits(start)
+		start("circuit breaker", a.reserver.Run)
 		if a.certificate != nil {
 			start("certificate", a.certificate.run)
 		}
@@ -30,14 +37,17 @@ func (a *App) startJobs(start func(name string, run func(context.Context) error)
 		return
 	}
 	writer := &order.Writer{
-		Source: a.stock.Outbox(), Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log,
+		Source: a.queue, Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log,
 		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Grace: a.config.DrainTimeout / 4, Unknown: a.keeper.Doubt,
 	}
 	expirer := &order.Expirer{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
 	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
 
 	start("keeper", a.keeper.Run)
-	start("order writer", writer.Run)
+	if a.broker != nil {
+		start("relay", (&relay.Relay{Outbox: a.stock.Outbox(), Broker: a.broker, Log: a.log}).Run)
+	}
+	start("order writer", a.whileConsuming(writer.Run))
 	start("expirer", expirer.Run)
 	start("settler", settler.Run)
 	start("reconciler", a.reconciler.Run)
@@ -82,7 +92,7 @@ func (a *App) readGauges(ctx context.Context) {
 		a.metrics.DeadLetters.Set(float64(n))
 	}
 	age := 0.0
-	if b, err := a.stock.Outbox().Backlog(ctx); err == nil && !b.Oldest.IsZero() {
+	if b, err := a.queue.Backlog(ctx); err == nil && !b.Oldest.IsZero() {
 		age = time.Since(b.Oldest).Seconds()
 	}
 	a.metrics.QueueOldest.Set(age)

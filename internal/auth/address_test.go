@@ -32,7 +32,26 @@ func TestWhereARequestCameFrom(t *testing.T) {
 		{"10.0.0.1", "", `for="a,b", for=10.2.2.2`, "10.2.2.2"},
 		{"10.0.0.1", "", `for=unknown`, "10.0.0.1"},
 		{"10.0.0.1", "", `for=_hidden, for=10.2.2.2`, "10.2.2.2"},
-		{"10.0.0.1", "203.0.113.5", "for=6.6.6.6", "203.0.113.5"},
+		{"10.0.0.1", "203.0.113.5", "for=6.6.6.6", "203.0.113.5"}, // Both: X-Forwarded-For counts.
+		{"10.0.0.1", "junk", "for=6.6.6.6", "10.0.0.1"},
+		{"10.0.0.1", `"6.6.6.6, 203.0.113.5`, "", "203.0.113.5"},
+		{"10.0.0.1", `6.6.6.6", 203.0.113.5`, "", "203.0.113.5"},
+		{"10.0.0.1", `6.6.6.6 203.0.113.5`, "", "10.0.0.1"},
+		{"10.0.0.1", "[203.0.113.5]", "", "10.0.0.1"},
+		{"10.0.0.1", "[2001:db9::1", "", "10.0.0.1"},
+		{"10.0.0.1", "[2001:db9::1]4711", "", "10.0.0.1"},
+		{"10.0.0.1", "203.0.113.5:", "", "10.0.0.1"},
+		{"10.0.0.1", "203.0.113.5:x;y", "", "10.0.0.1"},
+		{"10.0.0.1", "203.0.113.5:123456", "", "10.0.0.1"},
+		{"10.0.0.1", "", `for=6.6.6.6;host="x";for=203.0.113.5`, "10.0.0.1"},
+		{"10.0.0.1", "", `for="203.0.113.5:_port7"`, "203.0.113.5"},
+		{"10.0.0.1", "", `host="a;for=6.6.6.6;b=";for=203.0.113.5`, "203.0.113.5"},
+		{"10.0.0.1", "", `for=203.0.113.5;host="a, for=6.6.6.6"`, "203.0.113.5"},
+		{"10.0.0.1", "", `for=203.0.113.5;host="a\", for=6.6.6.6, \""`, "203.0.113.5"},
+		{"10.0.0.1", "", `for=6.6.6.6, for=203.0.113.5;host="a\\"`, "203.0.113.5"},
+		{"10.0.0.1", "", `for=6.6.6.6;x=", for=203.0.113.5`, "203.0.113.5"},
+		{"10.0.0.1", "", `for="2001:db9::1"`, "2001:db9::1"},
+		{"10.0.0.1", "", `by=203.0.113.5, proto=https`, "10.0.0.1"},
 		{"10.0.0.1", strings.Repeat("10.9.9.9,", 1000) + "10.1.1.1", "", "10.9.9.9"},
 	} {
 		if got := ps.Client(netip.MustParseAddr(c.peer), c.xff, c.forwarded); got.String() != c.want {
@@ -49,6 +68,32 @@ func TestParseProxies(t *testing.T) {
 		if ps, err := ParseProxies(bad); err == nil {
 			t.Errorf("%q: got %v", bad, ps)
 		}
+	}
+}
+
+// Finding the client allocates nothing, with proxies or without.
+func TestFindingTheClientAllocatesNothing(t *testing.T) {
+	ps, err := ParseProxies("10.0.0.0/8")
+	must(t, err)
+	proxy := netip.MustParseAddr("10.0.0.1")
+	for _, c := range []struct{ xff, forwarded string }{{"6.6.6.6, 203.0.113.5:80, 10.0.0.2", ""}, {"", `for="[2001:db8::1]:80";proto=https, for=10.0.0.2`}} {
+		if n := testing.AllocsPerRun(1000, func() {
+			Proxies(nil).Client(proxy, c.xff, c.forwarded)
+			if ps.Client(proxy, c.xff, c.forwarded) == proxy {
+				t.Fatal("the proxy is the client")
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations", c, n)
+		}
+	}
+}
+
+func BenchmarkClient(b *testing.B) {
+	ps, err := ParseProxies("10.0.0.0/8", "172.16.0.0/12")
+	must(b, err)
+	proxy := netip.MustParseAddr("10.0.0.1")
+	for b.Loop() {
+		ps.Client(proxy, "198.51.100.7, 203.0.113.5", "")
 	}
 }
 
@@ -69,8 +114,15 @@ func FuzzClient(f *testing.F) {
 			t.Fatalf("got %v", got)
 		}
 		// What a client writes in front of what a proxy adds changes nothing.
-		if named := ps.Client(proxy, xff+",203.0.113.5", ""); named.String() != "203.0.113.5" && !strings.Contains(xff, `"`) {
+		if named := ps.Client(proxy, xff+",203.0.113.5", "for=6.6.6.6"); named.String() != "203.0.113.5" {
 			t.Fatalf("%q in front: got %s", xff, named)
+		}
+		// Nor does what the proxy repeats of the client's request, if it quotes it.
+		quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(xff)
+		for _, element := range []string{`,for=203.0.113.5`, `, host="` + quoted + `";for="203.0.113.5:80"`, `,For=203.0.113.5;host="` + quoted + `"`} {
+			if named := ps.Client(proxy, "", forwarded+element); named.String() != "203.0.113.5" {
+				t.Fatalf("%q in front of %q: got %s", forwarded, element, named)
+			}
 		}
 	})
 }

@@ -38,6 +38,8 @@ const Leeway = 5 * time.Second
 // Options of an Authenticator. Zero fields take the defaults.
 type Options struct {
 	Proxies     Proxies          // Whose identity header is believed. Default nobody.
+	Issuer      string           // Tokens must be of it (iss). Default any.
+	Audiences   []string         // Tokens must be for one of them (aud). Default any.
 	CacheBytes  int64            // What verified tokens may take in memory, 64 MiB; at least 1 MiB.
 	KeysRefresh time.Duration    // How often a key set is fetched again, 5 min; at least 1 s.
 	KeysRetry   time.Duration    // How soon after a failure, or for an unknown key, 5 s; at least 100 ms.
@@ -154,6 +156,8 @@ var (
 	errBadToken     = refuse("The token is not valid.")
 	errExpired      = refuse("The token has expired.")
 	errNotYet       = refuse("The token is not valid yet.")
+	errIssuer       = refuse("The token is of an issuer that is not accepted here.")
+	errAudience     = refuse("The token is not meant for this server.")
 	errNoSubject    = refuse("The token names no buyer: sub must be 1 to 64 printable ASCII characters.")
 	errNotFromProxy = refuse("The request did not come through a trusted proxy.")
 )

@@ -147,6 +147,83 @@ func TestRememberedTokensExpire(t *testing.T) {
 	refused(t, "later", buyer, err)
 }
 
+// With an issuer and audiences asked for, tokens of others are refused; without, tokens may say what they like.
+func TestIssuersAndAudiences(t *testing.T) {
+	const us, shop = "https://id.example", "shop"
+	strict, err := HS256("k", Options{Issuer: us, Audiences: []string{shop, "seckill"}})
+	must(t, err)
+	lax, err := HS256("k", Options{})
+	must(t, err)
+	for name, c := range map[string]struct {
+		iss, aud any
+		detail   string
+	}{
+		"right":              {us, shop, ""},
+		"one of several":     {us, []any{"other", "seckill"}, ""},
+		"beside nonsense":    {us, []any{1, shop, nil}, ""},
+		"no issuer":          {nil, shop, errIssuer.Detail},
+		"an empty issuer":    {"", shop, errIssuer.Detail},
+		"another issuer":     {us + "/", shop, errIssuer.Detail},
+		"a list of issuers":  {[]string{us}, shop, errIssuer.Detail},
+		"no audience":        {us, nil, errAudience.Detail},
+		"an empty audience":  {us, "", errAudience.Detail},
+		"an empty list":      {us, []string{}, errAudience.Detail},
+		"another audience":   {us, "shops", errAudience.Detail},
+		"an odd audience":    {us, map[string]any{"shop": shop}, errAudience.Detail},
+		"an audience number": {us, 7, errAudience.Detail},
+	} {
+		claims := jwt.MapClaims{"sub": "ann"}
+		if c.iss != nil {
+			claims["iss"] = c.iss
+		}
+		if c.aud != nil {
+			claims["aud"] = c.aud
+		}
+		value := "Bearer " + sign(t, jwt.SigningMethodHS256, []byte("k"), claims)
+		if buyer, err := lax.Buyer(value, peer); buyer != "ann" {
+			t.Errorf("%s, nothing asked for: got %q, %v", name, buyer, err)
+		}
+		for range 2 { // Also when it is asked again.
+			buyer, err := strict.Buyer(value, peer)
+			var ref *seckill.Refusal
+			switch {
+			case c.detail == "" && buyer != "ann":
+				t.Errorf("%s: got %q, %v", name, buyer, err)
+			case c.detail != "" && (!errors.As(err, &ref) || ref.Detail != c.detail):
+				t.Errorf("%s: got %q, %v", name, buyer, err)
+			}
+		}
+	}
+	if _, err := HS256("k", Options{Audiences: []string{""}}); err == nil {
+		t.Error("an empty audience is accepted")
+	}
+}
+
+// A token that asks for extensions which must be understood is refused, as none is.
+func TestCriticalExtensionsAreRefused(t *testing.T) {
+	a, err := HS256("k", Options{})
+	must(t, err)
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "ann"})
+	token.Header["crit"] = []string{"b64"}
+	s, err := token.SignedString([]byte("k"))
+	must(t, err)
+	buyer, err := a.Buyer("Bearer "+s, peer)
+	refused(t, "crit", buyer, err)
+}
+
+// What was refused is not remembered: tokens that are no good take no memory.
+func TestRefusedTokensAreNotRemembered(t *testing.T) {
+	a, err := HS256("k", Options{})
+	must(t, err)
+	for i := range 1000 {
+		buyer, err := a.Buyer("Bearer "+sign(t, jwt.SigningMethodHS256, []byte("other"), jwt.MapClaims{"sub": "ann", "jti": i}), peer)
+		refused(t, "forged", buyer, err)
+	}
+	if n := a.(*bearer).good.EstimatedSize(); n != 0 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
 // The cache keeps its own copy of a token: the buffer that it came in is used again.
 func TestRememberedTokensAreCopies(t *testing.T) {
 	a, err := HS256("k", Options{})

@@ -81,8 +81,10 @@ func (k *jwks) Run(ctx context.Context) error {
 	failing := false
 	for {
 		err := k.fetch(ctx)
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return nil
+		default:
 		}
 		wait := k.o.KeysRefresh
 		if err != nil {
@@ -132,7 +134,7 @@ func (k *jwks) fetch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("fetch: the answer has status %d", res.StatusCode)
 	}

@@ -71,7 +71,7 @@ func rsaKey(t *testing.T, kid string) (*rsa.PrivateKey, map[string]any) {
 // watch runs an authenticator until the test ends.
 func watch(t *testing.T, a Authenticator) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	t.Cleanup(func() { cancel(); must(t, <-done) })

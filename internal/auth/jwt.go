@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,10 +49,28 @@ func newBearer(algorithms []string, keys jwt.Keyfunc, o Options) (*bearer, error
 	if err != nil {
 		return nil, fmt.Errorf("make the token cache: %w", err)
 	}
-	return &bearer{
-		parser: jwt.NewParser(jwt.WithValidMethods(algorithms), jwt.WithLeeway(Leeway), jwt.WithTimeFunc(o.Now)),
-		keys:   keys, now: o.Now, good: good,
-	}, nil
+	if slices.Contains(o.Audiences, "") {
+		return nil, errors.New("an audience must not be empty")
+	}
+	rules := []jwt.ParserOption{jwt.WithValidMethods(algorithms), jwt.WithLeeway(Leeway), jwt.WithTimeFunc(o.Now)}
+	if o.Issuer != "" {
+		rules = append(rules, jwt.WithIssuer(o.Issuer))
+	}
+	if len(o.Audiences) > 0 {
+		rules = append(rules, jwt.WithAudience(o.Audiences...))
+	}
+	return &bearer{parser: jwt.NewParser(rules...), keys: uncritical(keys), now: o.Now, good: good}, nil
+}
+
+// uncritical has no key for tokens that ask for extensions which must be understood (RFC 7515, 4.1.11): none
+// is understood here.
+func uncritical(keys jwt.Keyfunc) jwt.Keyfunc {
+	return func(token *jwt.Token) (any, error) {
+		if _, critical := token.Header["crit"]; critical {
+			return nil, errors.New("the token needs extensions")
+		}
+		return keys(token)
+	}
 }
 
 // HS256 verifies tokens that were signed with a shared secret.
@@ -119,6 +138,10 @@ func (b *bearer) verify(view string) (string, error) {
 		return "", errExpired
 	case errors.Is(err, jwt.ErrTokenNotValidYet):
 		return "", errNotYet
+	case errors.Is(err, jwt.ErrTokenInvalidIssuer):
+		return "", errIssuer
+	case errors.Is(err, jwt.ErrTokenInvalidAudience):
+		return "", errAudience
 	default:
 		return "", errBadToken
 	}
@@ -136,6 +159,8 @@ func (b *bearer) verify(view string) (string, error) {
 // claims are those that count here; a token may say anything else in any form.
 type claims struct {
 	Subject   subject          `json:"sub"`
+	Issuer    word             `json:"iss"`
+	Audience  words            `json:"aud"`
 	ExpiresAt *jwt.NumericDate `json:"exp"`
 	NotBefore *jwt.NumericDate `json:"nbf"`
 }
@@ -152,12 +177,53 @@ func (s *subject) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(s)) //nolint:wrapcheck // The parser looks at what it is.
 }
 
+// word is a string, and words one or a list of them. What is neither is as if it was not there: it
+// is read only if the options ask for it, and then it is not what they ask for.
+type (
+	word  string
+	words []word
+)
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *word) UnmarshalJSON(b []byte) error {
+	if json.Unmarshal(b, (*string)(w)) != nil {
+		*w = ""
+	}
+	return nil
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *words) UnmarshalJSON(b []byte) error {
+	if json.Unmarshal(b, (*[]word)(w)) != nil {
+		*w = make(words, 1)
+		return (*w)[0].UnmarshalJSON(b)
+	}
+	return nil
+}
+
+// impossible stands for a claim that is not there, or is not what it should be: the parser's
+// errors tell those apart, and nobody else has to. It is no UTF-8, so no token can say it.
+const impossible = "\xff"
+
 func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
 func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
 func (c *claims) GetSubject() (string, error)                  { return string(c.Subject), nil }
 func (c *claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil } //nolint:nilnil // The parser asks so.
-func (c *claims) GetIssuer() (string, error)                   { return "", nil }
-func (c *claims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }
+
+func (c *claims) GetIssuer() (string, error) {
+	if c.Issuer == "" {
+		return impossible, nil
+	}
+	return string(c.Issuer), nil
+}
+
+func (c *claims) GetAudience() (jwt.ClaimStrings, error) {
+	all := jwt.ClaimStrings{impossible}
+	for _, w := range c.Audience {
+		all = append(all, string(w))
+	}
+	return all, nil
+}
 
 // forget is called when the keys have changed: a token of a key that is gone is void.
 func (b *bearer) forget() { b.good.InvalidateAll() }

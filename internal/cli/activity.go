@@ -26,7 +26,7 @@ func (p *program) activity() *cobra.Command {
 	} {
 		cmd.AddCommand(p.activityCommand(c.use, c.short, c.do))
 	}
-	cmd.AddCommand(p.activityRestock(), p.activityRerun())
+	cmd.AddCommand(p.activityRestock(), p.activityRerun(), p.activityAudience())
 	return cmd
 }
 

@@ -15,7 +15,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // The help of each command is as it was read last; -update accepts a change.
 func TestHelpIsGolden(t *testing.T) {
 	for _, name := range []string{
-		"", "demo", "serve", "migrate", "activity", "activity create", "activity restock", "activity rerun", "activity list", "reconcile", "dead", "dead drop", "bench", "plan", "version",
+		"", "demo", "serve", "migrate", "activity", "activity create", "activity restock", "activity rerun", "activity list", "activity audience",
+		"switch", "switch list", "switch set", "switch cancel", "block", "block list", "block add", "block remove", "reconcile", "dead", "dead drop", "bench", "plan", "version",
 	} {
 		args := append([]string{"help"}, strings.Fields(name)...)
 		got := seckill(t, nil, args...)
@@ -69,6 +70,12 @@ func TestWrongCommandLines(t *testing.T) {
 		{"activity create --starts-at now --for 1h --name x --stock 1 --preload-before 1500ms", "--preload-before"},
 		{"activity restock 1", "--quantity"}, {"activity rerun 1 --starts-at now --for 1h", "--stock"}, {"activity rerun 1", "--starts-at"},
 		{"reconcile x", "ID"}, {"reconcile 1 2", "the arguments"}, {"dead retry", "ID"}, {"dead drop 1", "--return-stock"}, {"dead drop 1 --return-stock --write-off", "--return-stock"},
+		{"switch nonsense", "seckill switch nonsense"}, {"switch set", "NAME"}, {"switch set intake", "VALUE"}, {"switch set nothing on --reason x", "NAME"}, {"switch set intake 1 --reason x", "VALUE"},
+		{"switch set admission_percent on --reason x", "VALUE"}, {"switch set admission_percent 101 --reason x", "VALUE"}, {"switch set intake on", "--reason"},
+		{"switch set intake on --reason x --at soon", "--at"}, {"switch cancel intake", "ID"}, {"switch cancel intake x", "ID"}, {"switch cancel nothing 1", "NAME"}, {"switch list now", "the arguments"},
+		{"block nonsense", "seckill block nonsense"}, {"block add", "KIND"}, {"block add ip", "VALUE"}, {"block add host x --reason x", "KIND"}, {"block add ip 192.0.2.7", "--reason"},
+		{"block add ip 192.0.2.7 --reason x --for 0s", "--for"}, {"block add ip 192.0.2.7 --reason x --for 1h --until +1h", "--for"}, {"block add ip 192.0.2.7 --reason x --until soon", "--until"},
+		{"block remove", "ID"}, {"block remove x", "ID"}, {"activity audience", "ID"}, {"activity audience x", "ID"}, {"activity audience 1 /no/such", "FILE"}, {"activity audience 1 2 3", "the arguments"},
 		{"bench --ids sequential", "--ids"}, {"bench --rate -1", "--rate"}, {"bench --rate 1e9", "--rate"}, {"bench --rate x", "--rate"}, {"bench --concurrency 99999", "--concurrency"},
 		{"bench --buyers -1", "--buyers"}, {"bench --clicks 0 --server h", "--server"}, {"bench --clicks 1001", "--clicks"}, {"bench --duration -1s", "--duration"}, {"bench --duration 25h", "--duration"}, {"bench --timeout 0s", "--timeout"},
 		{"bench --auth " + secret, "--auth"}, {"bench --auth jwt:jwks:http://h/k", "--auth"}, {"bench --activity -1", "--activity"}, {"bench --server-admin h --admin-token x", "--server-admin"},

@@ -26,6 +26,8 @@ type Config struct {
 	Data     string   // Folder of the embedded engines. Default "./data".
 
 	Auth           Auth           // Who the buyers are. No default: a server must be told.
+	AuthIssuer     string         // The iss that tokens must have. Default any.
+	AuthAudience   []string       // Their aud must be one of these. Default any.
 	AdminToken     Secret         // Bearer token of the admin API. No default.
 	TrustedProxies []netip.Prefix // Whose X-Forwarded-For, and identity header, is believed. Default none.
 	Roles          Roles          // What this process does. Default everything.
@@ -38,14 +40,23 @@ type Config struct {
 	SimulatePayment bool // Buyers may "pay" through the API. Default false; only for demos.
 	MetricsAuth     bool // /metrics needs the admin token as well. Default false.
 
-	// Rate limits of purchases. They are parsed and checked, but no gate of this
-	// version applies them yet.
+	// Rate limits of purchases and entries.
 	LimitIP     Limit // By client address. Default 10/s:20.
 	LimitUser   Limit // By buyer. Default 5/s:5.
 	LimitDevice Limit // By X-Device-Id. Default 10/s:20.
 
-	// Marks of the backlog. They are parsed and checked, but nothing of this version
-	// stops the intake by itself yet.
+	LimitAbuse Limit         // Clicks refused as too fast, by buyer, before he is blocked for a while. Default 20/s:1200.
+	AbuseBlock time.Duration // For how long. Default 10m, 1s to 24h.
+
+	// EntryBefore is how long before the start entry tokens and challenges are given. Default 1m, 1s to 1h.
+	EntryBefore time.Duration
+	// EntryWait is the least time between an entry and its purchase. Default 0, up to 1m.
+	EntryWait time.Duration
+	// ChallengeDifficulty is the most hashes that a challenge takes, and twice what it takes on average. Default
+	// 50000, 1000 to 10000000.
+	ChallengeDifficulty int
+
+	// Marks of the backlog.
 	BacklogHigh int64 // Reservations without an order at which intake stops. Default 100000, 1 to 1e9.
 	BacklogLow  int64 // At which it starts again; at most BacklogHigh. Default 50000, or half of a lower BacklogHigh; 0 to 1e9.
 
@@ -66,24 +77,28 @@ type Config struct {
 // Default is what holds when nothing is said.
 func Default() Config {
 	return Config{
-		Listen:           "127.0.0.1:8080",
-		AdminListen:      "127.0.0.1:8081",
-		Stock:            Stock{Engine: Embedded},
-		Data:             "./data",
-		Roles:            Roles{Gateway: true, Worker: true, Console: true},
-		LimitIP:          Limit{PerSecond: 10, Burst: 20},
-		LimitUser:        Limit{PerSecond: 5, Burst: 5},
-		LimitDevice:      Limit{PerSecond: 10, Burst: 20},
-		BacklogHigh:      100_000,
-		BacklogLow:       50_000,
-		ReserveTimeout:   2 * time.Second,
-		WriteBatchMax:    500,
-		WriteAttemptsMax: 8,
-		Retention:        168 * time.Hour,
-		ReconcileEvery:   time.Minute,
-		LogLevel:         slog.LevelInfo,
-		LogFormat:        "text",
-		DrainTimeout:     8 * time.Second,
+		Listen:              "127.0.0.1:8080",
+		AdminListen:         "127.0.0.1:8081",
+		Stock:               Stock{Engine: Embedded},
+		Data:                "./data",
+		Roles:               Roles{Gateway: true, Worker: true, Console: true},
+		LimitIP:             Limit{PerSecond: 10, Burst: 20},
+		LimitUser:           Limit{PerSecond: 5, Burst: 5},
+		LimitDevice:         Limit{PerSecond: 10, Burst: 20},
+		LimitAbuse:          Limit{PerSecond: 20, Burst: 1200},
+		AbuseBlock:          10 * time.Minute,
+		EntryBefore:         time.Minute,
+		ChallengeDifficulty: 50_000,
+		BacklogHigh:         100_000,
+		BacklogLow:          50_000,
+		ReserveTimeout:      2 * time.Second,
+		WriteBatchMax:       500,
+		WriteAttemptsMax:    8,
+		Retention:           168 * time.Hour,
+		ReconcileEvery:      time.Minute,
+		LogLevel:            slog.LevelInfo,
+		LogFormat:           "text",
+		DrainTimeout:        8 * time.Second,
 	}
 }
 

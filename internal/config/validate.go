@@ -69,6 +69,11 @@ func (c *Config) checkBounds(k *checker) {
 	limit("limit-ip", c.LimitIP)
 	limit("limit-user", c.LimitUser)
 	limit("limit-device", c.LimitDevice)
+	limit("limit-abuse", c.LimitAbuse)
+	lasts("abuse-block", c.AbuseBlock, time.Second, 24*time.Hour)
+	lasts("entry-before", c.EntryBefore, time.Second, time.Hour)
+	lasts("entry-wait", c.EntryWait, 0, time.Minute)
+	within("challenge-difficulty", int64(c.ChallengeDifficulty), 1000, 10_000_000)
 	within("backlog-high", c.BacklogHigh, 1, 1_000_000_000)
 	within("backlog-low", c.BacklogLow, 0, 1_000_000_000)
 	within("write-batch-max", int64(c.WriteBatchMax), 1, 2000)
@@ -93,6 +98,9 @@ func (c *Config) checkTogether(k *checker) {
 		"header:NAME together with --trusted-proxies", "auth", "trusted-proxies")
 	k.require(c.BacklogHigh < 1 || c.BacklogLow <= c.BacklogHigh, fmt.Sprintf("%d is above the high mark of %d", c.BacklogLow, c.BacklogHigh),
 		"at most --backlog-high", "backlog-low", "backlog-high")
+	jwt := c.Auth.Kind == AuthHS256 || c.Auth.Kind == AuthJWKS || c.Auth.Kind == ""
+	k.require(jwt || c.AuthIssuer == "", "is about tokens, and there are none", "only together with --auth jwt:…", "auth-issuer", "auth")
+	k.require(jwt || len(c.AuthAudience) == 0, "is about tokens, and there are none", "only together with --auth jwt:…", "auth-audience", "auth")
 	k.require(c.TLSKey == "" || c.TLSCert != "", "has no certificate", "--tls-key together with --tls-cert", "tls-key", "tls-cert")
 	k.require(c.TLSCert == "" || c.TLSKey != "", "has no key", "--tls-cert together with --tls-key", "tls-cert", "tls-key")
 	_, port, _ := net.SplitHostPort(c.Listen)

@@ -175,6 +175,24 @@ func parseFile(s string) (string, error) {
 	return s, nil
 }
 
+// parseText accepts what a token may say of itself.
+func parseText(s string) (string, error) {
+	if s == "" || len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return "", &wrong{"is empty, too long, or has spaces", "1 to 256 characters without spaces"}
+	}
+	return s, nil
+}
+
+func parseTexts(s string) ([]string, error) {
+	texts := strings.Split(s, ",")
+	for _, text := range texts {
+		if _, err := parseText(text); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
 const authForms = "jwt:hs256:SECRET, jwt:hs256:@FILE, jwt:jwks:URL, header:NAME, or open"
 
 func parseAuth(s string) (Auth, error) {

@@ -64,7 +64,8 @@ func (c *crowd) insist(buyer, key string, gateway int) {
 			return
 		}
 		reason := a.str("reason")
-		busy := reason == "busy" && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != ""
+		// A run that is being rebuilt is paused in the stock, of which a gateway may hear first.
+		busy := (reason == "busy" || c.g.forgets && reason == "paused") && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != ""
 		c.mu.Lock()
 		c.answers = append(c.answers, heard{began, time.Now(), busy})
 		c.mu.Unlock()

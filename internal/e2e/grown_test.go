@@ -13,8 +13,9 @@ import (
 
 // grown is the program as several processes on one Redis and one MariaDB.
 type grown struct {
-	*server           // A node with all roles but the worker's: the tests' way in.
-	gateways []string // Public addresses.
+	*server            // A node with all roles but the worker's: the tests' way in.
+	gateways []string  // Public addresses.
+	nodes    []*server // Of the gateways, in their order.
 	workers  []*server
 	redis    *testenv.RedisServer
 	maria    *testenv.Maria
@@ -35,12 +36,17 @@ func grow(t *testing.T, redisFlags ...string) *grown {
 func growOn(t *testing.T, stock string, settings ...string) *grown {
 	t.Helper()
 	maria := testenv.MariaDB(t)
-	database := maria.URL(t)
+	return growBy(t, maria, maria.URL(t), stock, settings...)
+}
+
+// growBy is growOn on a database that is there already.
+func growBy(t *testing.T, maria *testenv.Maria, database, stock string, settings ...string) *grown {
+	t.Helper()
 	settings = append([]string{"--stock", stock, "--database", database}, settings...)
 	roles := func(roles string) *server { return serve(t, append([]string{"--roles", roles}, settings...)...) }
 	g := &grown{server: roles("gateway,console"), maria: maria, schema: database[strings.LastIndexByte(database, '/')+1:]}
 	other := roles("gateway")
-	g.gateways = []string{g.listen, other.listen}
+	g.gateways, g.nodes = []string{g.listen, other.listen}, []*server{g.server, other}
 	g.workers = []*server{roles("worker"), roles("worker")}
 	return g
 }

@@ -140,11 +140,15 @@ func TestTheWindow(t *testing.T) {
 }
 
 func TestListedBuyers(t *testing.T) {
-	g := open(t, Options{Eligible: func(_ *seckill.Activity, buyer string) bool { return buyer == "ann" }})
+	c := &controls{switches: seckill.DefaultSwitches(), eligible: "ann"}
+	g := open(t, Options{Controls: c})
 	a := sale(1)
 	a.Audience = seckill.AudienceListed
 	expect(t, g, request(a, "ann", "", 1), "pass")
 	expect(t, g, request(a, "bob", "", 1), "not_eligible")
+	c.unknown = true // Nobody may hear a definite no from a node that has not read the list.
+	expect(t, g, request(a, "ann", "", 1), "busy")
+	expect(t, g, request(a, "bob", "", 1), "busy")
 }
 
 // A buyer at the limit is refused with their ticket, the same request gets its ticket again, and what

@@ -127,8 +127,8 @@ func (k *knowledge) buyerOf(r *run, id string, now time.Time) (buyer, bool) {
 	return b, true
 }
 
-// Learn takes in what the stock has said of a request that Check let through.
-func (k *knowledge) Learn(r *Request, m Mark, d stock.Decision) {
+// learn takes in what the stock has said.
+func (k *knowledge) learn(r *Request, m Mark, d stock.Decision) {
 	b := buyer{loads: m.loads, until: r.Now.Add(k.ttl).Unix() + 1}
 	switch d.Verdict {
 	case stock.Short:

@@ -1,13 +1,17 @@
-// Package reserve is the group commit in front of the stock: attempts of one run
-// that arrive while a call of the stock is under way go together in the next one. It
-// waits for nothing when it is idle, and decides nothing itself.
+// Package reserve is the door's way to the stock. It has two parts:
 //
-// The public door is its only user.
+//   - a group commit: attempts of one run that arrive while a call of the stock is under
+//     way go together in the next one. It waits for nothing when it is idle.
+//   - a circuit breaker: while the stock does not answer, buyers hear "busy" at once, and
+//     nobody piles up in front of it.
+//
+// It decides nothing itself. The public door is its only user.
 package reserve
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -19,6 +23,7 @@ import (
 // decider is what this stage needs of the stock.
 type decider interface {
 	Reserve(ctx context.Context, run seckill.RunID, epoch int64, attempts []seckill.Attempt) ([]stock.Decision, error)
+	Outcome(ctx context.Context, buyer, ticket string) (seckill.Outcome, error)
 }
 
 // Options of a Reserver. Zero fields take the defaults.
@@ -27,6 +32,45 @@ type Options struct {
 	Flights    int           // Calls under way at once for one run, 2: one decides while the other is written.
 	WaitingMax int           // Attempts that wait for one run before others are told "busy", 16,384.
 	Timeout    time.Duration // Of one call of the stock, 2 s. A caller waits at most twice as long.
+
+	// HangAfter is how long a call of the stock may be under way before buyers are refused,
+	// 300 ms. Where calls that are answered take longer, it is twice what they take, at
+	// most HangMost: 900 ms, at least HangAfter.
+	HangAfter, HangMost time.Duration
+	FailuresMax         int           // Calls that fail in a row before buyers are refused, 5.
+	ProbeEvery          time.Duration // Between two questions whether the stock answers again, 100 ms.
+	ProbeTimeout        time.Duration // Of one of them, 500 ms.
+	WatchEvery          time.Duration // Between two looks at the calls under way, 25 ms.
+	QuietFor            time.Duration // After a log line about the stock's silence before the next, 10 s.
+
+	Log *slog.Logger // Of changes. Discards by default.
+	// OnChange hears of each run whose buyers are refused, or let through again. It must
+	// not block. May be nil.
+	OnChange func(run seckill.RunID, s State)
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.BatchMax, 256)
+	orDefault(&o.Flights, 2)
+	orDefault(&o.WaitingMax, 16384)
+	orDefault(&o.Timeout, 2*time.Second)
+	orDefault(&o.HangAfter, 300*time.Millisecond)
+	orDefault(&o.HangMost, 900*time.Millisecond)
+	orDefault(&o.FailuresMax, 5)
+	orDefault(&o.ProbeEvery, 100*time.Millisecond)
+	orDefault(&o.ProbeTimeout, 500*time.Millisecond)
+	orDefault(&o.WatchEvery, 25*time.Millisecond)
+	orDefault(&o.QuietFor, 10*time.Second)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func orDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
 }
 
 // Reserver groups attempts. It may be used concurrently.
@@ -37,33 +81,31 @@ type Reserver struct {
 	calls   sync.Pool
 	flights sync.Pool
 
-	mu    sync.RWMutex
-	lanes map[seckill.RunID]*lane // Bounded by the runs that the door lets attempts through to.
+	others guard // Of outcomes in runs without a lane.
+	asked  int   // Probes so far; Run's own.
+
+	mu         sync.RWMutex
+	lanes      map[seckill.RunID]*lane // Bounded by the runs that the door lets attempts through to.
+	quietUntil time.Time               // No log line before.
+	changes    int                     // That were not logged.
+	loud       bool                    // The last opening was logged.
 }
 
 // New makes a Reserver in front of a stock.
 func New(s decider, m *telemetry.Metrics, o Options) *Reserver {
-	if o.BatchMax == 0 {
-		o.BatchMax = 256
-	}
-	if o.Flights == 0 {
-		o.Flights = 2
-	}
-	if o.WaitingMax == 0 {
-		o.WaitingMax = 16384
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 2 * time.Second
-	}
-	return &Reserver{
-		stock: s, metrics: m, options: o, lanes: map[seckill.RunID]*lane{},
+	r := &Reserver{
+		stock: s, metrics: m, options: o.withDefaults(), lanes: map[seckill.RunID]*lane{},
 		calls:   sync.Pool{New: func() any { return &call{answer: make(chan answer, 1)} }},
 		flights: sync.Pool{New: func() any { return &flight{} }},
 	}
+	r.others.o = &r.options
+	return r
 }
 
 // lane is where the attempts of one run wait.
 type lane struct {
+	guard guard
+
 	mu      sync.Mutex
 	waiting []*call
 	flying  int
@@ -93,6 +135,9 @@ type answer struct {
 // attempt may be repeated. A *seckill.Refusal means that the stock was not asked.
 func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.Attempt) (stock.Decision, error) {
 	l := r.lane(a.RunID())
+	if l.guard.open.Load() {
+		return stock.Decision{}, busy
+	}
 	c := r.calls.Get().(*call)
 	c.attempt, c.epoch, c.since = at, a.Epoch, time.Now()
 
@@ -100,7 +145,7 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 	if len(l.waiting) >= r.options.WaitingMax {
 		l.mu.Unlock()
 		r.calls.Put(c)
-		return stock.Decision{}, seckill.Refuse(seckill.Busy)
+		return stock.Decision{}, busy
 	}
 	l.waiting = append(l.waiting, c)
 	start := l.flying < r.options.Flights
@@ -131,7 +176,7 @@ func (r *Reserver) lane(run seckill.RunID) *lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l = r.lanes[run]; l == nil {
-		l = &lane{}
+		l = &lane{guard: guard{o: &r.options}}
 		r.lanes[run] = l
 	}
 	return l
@@ -149,6 +194,9 @@ func (r *Reserver) fly(l *lane, run seckill.RunID) {
 	f := r.flights.Get().(*flight)
 	defer r.flights.Put(f)
 	for {
+		if l.guard.open.Load() {
+			l.sendAway()
+		}
 		f.batch = l.take(f.batch[:0], r.options.BatchMax)
 		if len(f.batch) == 0 {
 			return
@@ -164,7 +212,7 @@ func (r *Reserver) fly(l *lane, run seckill.RunID) {
 			f.attempts = append(f.attempts, c.attempt)
 		}
 		if len(fresh) > 0 {
-			r.ask(run, fresh, f.attempts)
+			r.ask(l, run, fresh, f.attempts)
 		}
 	}
 }
@@ -189,12 +237,27 @@ func (l *lane) take(batch []*call, most int) []*call {
 	return batch
 }
 
+// sendAway refuses all that wait.
+func (l *lane) sendAway() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.waiting {
+		c.answer <- answer{err: busy}
+	}
+	clear(l.waiting)
+	l.waiting = l.waiting[:0]
+}
+
 // ask makes one call of the stock and hands out its answers.
-func (r *Reserver) ask(run seckill.RunID, batch []*call, attempts []seckill.Attempt) {
+func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []seckill.Attempt) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.options.Timeout)
 	defer cancel()
 	r.metrics.BatchSize.Observe(float64(len(batch)))
+	under := l.guard.begin(true)
 	decisions, err := r.stock.Reserve(ctx, run, batch[0].epoch, attempts)
+	if change, changed := l.guard.end(under, err); changed {
+		r.tell(run, change)
+	}
 	if err == nil && len(decisions) != len(batch) {
 		err = fmt.Errorf("the stock answered %d of %d attempts", len(decisions), len(batch))
 	}

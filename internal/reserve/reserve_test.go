@@ -39,6 +39,10 @@ func (d *decide) Reserve(ctx context.Context, _ seckill.RunID, epoch int64, atte
 	return answers, d.err
 }
 
+func (d *decide) Outcome(context.Context, string, string) (seckill.Outcome, error) {
+	return seckill.Outcome{}, seckill.ErrNotFound
+}
+
 func activity(epoch int64) *seckill.Activity {
 	return &seckill.Activity{ID: 1, Run: 1, Epoch: epoch}
 }
@@ -183,6 +187,10 @@ func BenchmarkReserve(b *testing.B) {
 }
 
 type instant struct{}
+
+func (instant) Outcome(context.Context, string, string) (seckill.Outcome, error) {
+	return seckill.Outcome{}, seckill.ErrNotFound
+}
 
 func (instant) Reserve(_ context.Context, _ seckill.RunID, _ int64, attempts []seckill.Attempt) ([]stock.Decision, error) {
 	return make([]stock.Decision, len(attempts)), nil

@@ -235,7 +235,14 @@ func dropReservation(ctx context.Context, t tx, r seckill.Reservation, returnSto
 	}
 	todo.ID = t.db.ids.next()
 	todo.Run, todo.Ticket, todo.Buyer, todo.Failed, todo.WrittenOff = r.Run, r.Ticket, r.Buyer, seckill.Internal, !returnStock
-	return todo, storeTodos(ctx, t, []order.Todo{todo})
+	if err := storeTodos(ctx, t, []order.Todo{todo}); err != nil {
+		return todo, err
+	}
+	hooks, now, err := t.heard(ctx)
+	if err != nil {
+		return todo, err
+	}
+	return todo, t.outbox(ctx, hooks, now, 1, func(int) happening { return reservationFailed(now, &r, todo.Failed) })
 }
 
 // writeOff takes units out of a run for good; at most what is available, should the

@@ -28,6 +28,8 @@ type dialect struct {
 
 	// fault tells of a driver's error whose fault it is; see fail.
 	fault func(error) fault
+	// fits tells whether a statement is too long for the server; nil where none is.
+	fits func(query string, args []any) error
 	// lockMigrations waits until no other process migrates, and returns how to let go.
 	lockMigrations func(ctx context.Context, db *sql.DB) (unlock func() error, err error)
 }
@@ -49,6 +51,13 @@ func (d *dialect) sql(query string) string {
 		return query
 	}
 	return strings.ReplaceAll(query, "{now}", d.clock())
+}
+
+func (d *dialect) fit(query string, args []any) error {
+	if d.fits == nil {
+		return nil
+	}
+	return d.fits(query, args)
 }
 
 // marks returns n question marks for a list of values.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -24,7 +25,8 @@ func openMySQL(rawURL string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, errors.New("database URL: the MySQL driver does not accept it")
 	}
-	pool := sql.OpenDB(readCommitted{connector})
+	limit := &packets{}
+	pool := sql.OpenDB(readCommitted{connector, limit})
 	pool.SetMaxOpenConns(o.ConnsMax)
 	pool.SetMaxIdleConns(o.ConnsMax)
 	// Shorter than what servers, proxies and balancers allow an idle connection.
@@ -35,6 +37,7 @@ func openMySQL(rawURL string, o Options) (*DB, error) {
 		lockRow: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
 		rowsMax:        1000,
 		fault:          mysqlFault,
+		fits:           limit.fit,
 		lockMigrations: lockName,
 	}}, nil
 }
@@ -71,6 +74,7 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 	}
 	c.ParseTime, c.Loc = true, time.UTC
 	c.InterpolateParams = true // One round trip a statement instead of three.
+	c.MaxAllowedPacket = 0     // As the server says: a statement that is too large is told from a connection that broke.
 	c.ClientFoundRows = true   // Counts rows that match, as SQLite does.
 	c.Collation = "utf8mb4_bin"
 	c.Timeout = 5 * time.Second
@@ -87,7 +91,10 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 
 // readCommitted makes connections of that isolation. The name of the variable is not
 // the same in MySQL and MariaDB; this statement is.
-type readCommitted struct{ driver.Connector }
+type readCommitted struct {
+	driver.Connector
+	limit *packets
+}
 
 func (r readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := r.Connector.Connect(ctx)
@@ -98,7 +105,55 @@ func (r readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	if err := r.limit.learn(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	return conn, nil
+}
+
+// packets is how long a statement may be for the server. One that is too long ends the connection,
+// and looks like one that broke for another reason; so it is not sent.
+type packets struct{ max atomic.Int64 }
+
+// errTooLarge says that a statement is longer than the server takes.
+var errTooLarge = errors.New("the statement is longer than the server's max_allowed_packet")
+
+func (p *packets) learn(ctx context.Context, conn driver.Conn) error {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, "SELECT @@max_allowed_packet", nil)
+	if err != nil {
+		return err
+	}
+	value := make([]driver.Value, 1)
+	if err := errors.Join(rows.Next(value), rows.Close()); err != nil {
+		return err
+	}
+	var n sql.Null[int64] // It is whatever type the driver makes of the column.
+	if err := n.Scan(value[0]); err != nil {
+		return fmt.Errorf("max_allowed_packet: %w", err)
+	}
+	p.max.Store(n.V)
+	return nil
+}
+
+// fit is errTooLarge if a statement may be too long once its arguments are in its text.
+func (p *packets) fit(query string, args []any) error {
+	size := int64(len(query)) + 1024
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			size += 2*int64(len(a)) + 2
+		case buyerID:
+			size += 2*int64(len(a)) + 16
+		case []byte:
+			size += 2*int64(len(a)) + 16
+		default:
+			size += 32
+		}
+	}
+	if most := p.max.Load(); most > 0 && size > most {
+		return fmt.Errorf("%w of %d bytes", errTooLarge, most)
+	}
+	return nil
 }
 
 // lockName holds a named lock of the server, which ends with its connection.
@@ -124,6 +179,9 @@ func lockName(ctx context.Context, db *sql.DB) (unlock func() error, err error) 
 }
 
 func mysqlFault(err error) fault {
+	if errors.Is(err, errTooLarge) {
+		return faultData // For the server as it is set up: half of it may fit.
+	}
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
 		return faultElsewhere
@@ -137,7 +195,8 @@ func mysqlFault(err error) fault {
 	case 1205, 1213, 1020: // Lock wait timeout, deadlock, and MariaDB's "record has changed since last read".
 		return faultCollision
 	case 1048, 1264, 1265, 1292, 1366, 1406, 1690, // NULL, out of range, truncated, wrong value or characters, too long.
-		1452, 3819, 4025, 1644: // Foreign key, check constraints of MySQL and MariaDB, a trigger's SIGNAL.
+		1452, 3819, 4025, 1644, // Foreign key, check constraints of MySQL and MariaDB, a trigger's SIGNAL.
+		1153: // A packet that is too large.
 		return faultData
 	}
 	return faultElsewhere

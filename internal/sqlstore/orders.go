@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"seckill"
 	"seckill/internal/order"
@@ -47,7 +48,9 @@ func (db *DB) MoveOrder(ctx context.Context, id, buyer string, to seckill.OrderS
 			return err
 		}
 		moved = n > 0
-		if o, err = readOrder(ctx, t, row); err != nil {
+		var hooks int64
+		var now time.Time
+		if o, hooks, now, err = readMoved(ctx, t, row); err != nil {
 			return err
 		}
 		if buyer != "" && o.Buyer != buyer {
@@ -66,6 +69,9 @@ func (db *DB) MoveOrder(ctx context.Context, id, buyer string, to seckill.OrderS
 			return err
 		}
 		todo = todos[0]
+		if err := t.outbox(ctx, hooks, now, 1, func(int) happening { return orderHappened(eventOf(to), now, &o) }); err != nil {
+			return err
+		}
 		if by == nil {
 			return nil
 		}
@@ -104,8 +110,14 @@ func (db *DB) ExpireOrders(ctx context.Context, limit int) (todos []order.Todo, 
 		if err := giveBack(ctx, t, due); err != nil {
 			return err
 		}
-		todos, err = addTodos(ctx, t, due)
-		return err
+		if todos, err = addTodos(ctx, t, due); err != nil {
+			return err
+		}
+		hooks, now, err := t.heard(ctx)
+		if err != nil {
+			return err
+		}
+		return t.outbox(ctx, hooks, now, len(due), func(i int) happening { return orderHappened(seckill.OrderExpired, now, &due[i]) })
 	})
 	if err != nil {
 		return nil, db.fail("expire orders", err)
@@ -178,14 +190,18 @@ func (db *DB) OrdersByTicket(ctx context.Context, tickets []string) (map[string]
 	return orders, db.fail("look up orders by ticket", err)
 }
 
-const orderColumns = `SELECT id, ticket, activity_id, run, user_id, quantity, COALESCE(slot, 0), amount_cents, status,
-	payment_ref, create_time, pay_before FROM seckill_order `
+const (
+	orderFields = `SELECT id, ticket, activity_id, run, user_id, quantity, COALESCE(slot, 0), amount_cents, status,
+	payment_ref, create_time, pay_before`
+	orderColumns = orderFields + " FROM seckill_order "
+)
 
-func scanOrder(scan func(...any) error, o *seckill.Order) error {
+// scanOrder reads the columns of an order, and more that stand behind them.
+func scanOrder(scan func(...any) error, o *seckill.Order, more ...any) error {
 	var buyer buyerID
 	var createdAt, payBefore stamp
-	err := scan(&o.ID, &o.Ticket, &o.Run.Activity, &o.Run.Run, &buyer, &o.Quantity, &o.Slot, &o.AmountCents, &o.State,
-		&o.PaymentRef, &createdAt, &payBefore)
+	err := scan(append([]any{&o.ID, &o.Ticket, &o.Run.Activity, &o.Run.Run, &buyer, &o.Quantity, &o.Slot, &o.AmountCents, &o.State,
+		&o.PaymentRef, &createdAt, &payBefore}, more...)...)
 	o.Buyer, o.CreatedAt, o.PayBefore = string(buyer), createdAt.Time, payBefore.Time
 	return err
 }
@@ -209,6 +225,18 @@ func readOrder(ctx context.Context, t tx, id int64) (seckill.Order, error) {
 		return seckill.Order{}, err
 	}
 	return orders[0], nil
+}
+
+// readMoved reads an order together with what the outbox needs.
+func readMoved(ctx context.Context, t tx, id int64) (o seckill.Order, hooks int64, now time.Time, err error) {
+	err = seckill.ErrNotFound
+	failed := t.rows(ctx, func(scan func(...any) error) error {
+		var clock stamp
+		err = scanOrder(scan, &o, &hooks, &clock)
+		now = clock.Time
+		return err
+	}, orderFields+", "+hooksVersion+", {now} FROM seckill_order WHERE id = ?", id)
+	return o, hooks, now, cmp.Or(failed, err)
 }
 
 func ordersByTicket(ctx context.Context, t tx, tickets []string) (map[string]seckill.Order, error) {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"seckill/internal/activity"
@@ -41,6 +42,10 @@ type DB struct {
 
 	insertsMu sync.Mutex
 	inserts   []preparedInsert // Those of insertSizes that were needed so far.
+
+	blocksMax int64 // Active blocks, at most.
+
+	listening atomic.Pointer[listeners] // The webhooks that were last read.
 }
 
 var (
@@ -75,6 +80,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.blocksMax = blocksMax
 	if err := db.Ping(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

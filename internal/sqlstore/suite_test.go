@@ -43,6 +43,16 @@ var claims = []struct {
 	{"Repair", claimRepair},
 	{"RepairIsAudited", claimRepairIsAudited},
 	{"Identity", claimIdentity},
+	{"Switches", claimSwitches},
+	{"Plans", claimPlans},
+	{"Blocks", claimBlocks},
+	{"AutomaticBlocks", claimAutomaticBlocks},
+	{"BlocksAreBounded", claimBlocksAreBounded},
+	{"BlocksTogether", claimBlocksTogether},
+	{"Audiences", claimAudiences},
+	{"Nodes", claimNodes},
+	{"SharedKeys", claimSharedKeys},
+	{"Notes", claimNotes},
 	{"Chaos", claimChaos},
 }
 

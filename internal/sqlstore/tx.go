@@ -76,6 +76,9 @@ func (db *DB) reader() tx { return tx{db.read, db} }
 
 // exec runs a statement and returns how many rows it matched.
 func (t tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if err := t.db.dialect.fit(query, args); err != nil {
+		return 0, err
+	}
 	result, err := t.q.ExecContext(ctx, t.db.dialect.sql(query), args...)
 	if err != nil {
 		return 0, err
@@ -94,6 +97,9 @@ func (t tx) insert(ctx context.Context, query string, args ...any) (int64, error
 
 // rows calls scan for each row of a query.
 func (t tx) rows(ctx context.Context, scan func(scan func(...any) error) error, query string, args ...any) (err error) {
+	if err := t.db.dialect.fit(query, args); err != nil {
+		return err
+	}
 	rows, err := t.q.QueryContext(ctx, t.db.dialect.sql(query), args...)
 	if err != nil {
 		return err

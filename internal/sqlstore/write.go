@@ -72,6 +72,7 @@ type batch struct {
 // head is what a batch needs to know of its run.
 type head struct {
 	price, available, marks int64
+	hooks                   int64 // Version of the webhooks.
 	window                  time.Duration
 	now                     time.Time
 }
@@ -102,6 +103,10 @@ func (b *batch) write(ctx context.Context, t tx) error {
 	if err := b.insert(ctx, t, h, chosen); err != nil {
 		return err
 	}
+	// Before the run's row is locked: others wait for that.
+	if err := b.outbox(ctx, t, h, chosen, refused); err != nil {
+		return err
+	}
 	if err := b.takeUnits(ctx, t, h, len(refused) > 0); err != nil {
 		return err
 	}
@@ -120,9 +125,9 @@ func (b *batch) readHead(ctx context.Context, t tx) (h head, err error) {
 	}
 	var window int64
 	var now stamp
-	err = t.row(ctx, `SELECT a.price_cents, a.payment_window_ms, s.available_stock, s.marks, {now}
+	err = t.row(ctx, `SELECT a.price_cents, a.payment_window_ms, s.available_stock, s.marks, {now}, `+hooksVersion+`
 		FROM seckill_stock s JOIN seckill_activity a ON a.id = s.activity_id WHERE s.activity_id = ? AND s.run = ?`,
-		[]any{b.run.Activity, b.run.Run}, &h.price, &window, &h.available, &h.marks, &now)
+		[]any{b.run.Activity, b.run.Run}, &h.price, &window, &h.available, &h.marks, &now, &h.hooks)
 	if errors.Is(err, sql.ErrNoRows) {
 		return h, b.unknownRun()
 	}

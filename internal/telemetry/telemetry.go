@@ -28,6 +28,10 @@ type Metrics struct {
 	StockUnits      *prometheus.GaugeVec
 	DeadLetters     prometheus.Gauge
 	SSEClients      prometheus.Gauge
+	Switches        *prometheus.GaugeVec // By name: 1 or 0, or the percent.
+	Blocks          *prometheus.GaugeVec // That are active, by kind.
+	StockSilent     prometheus.Gauge   // Runs whose buyers are refused since the stock does not answer.
+	StockOpened     prometheus.Counter // How often that began.
 }
 
 // New makes the metrics of a process.
@@ -76,13 +80,25 @@ func New(version string) *Metrics {
 	m.SSEClients = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_sse_clients", Help: "Buyers that wait on a stream of events.",
 	})
+	m.StockSilent = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_stock_silent", Help: "Runs whose buyers are refused as busy, since the stock does not answer.",
+	})
+	m.StockOpened = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "seckill_stock_silences_total", Help: "How often the stock was found not to answer, and buyers were refused as busy.",
+	})
+	m.Switches = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "seckill_switch", Help: "How the operators' switches stand on this node: 1 is on, 0 is off; a percentage is the number.",
+	}, []string{"name"})
+	m.Blocks = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "seckill_blocks", Help: "Blocks that this node knows, by what they look at.",
+	}, []string{"kind"})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_build_info", Help: "Always 1; the labels tell what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
 	m.Registry.MustRegister(purchases, m.PurchaseSeconds, m.BatchSize, m.OrdersWritten, m.OrderLagSeconds,
-		m.QueueBacklog, m.QueueOldest, m.StockUnits, m.DeadLetters, m.SSEClients, build,
+		m.QueueBacklog, m.QueueOldest, m.StockUnits, m.DeadLetters, m.SSEClients, m.StockSilent, m.StockOpened, m.Switches, m.Blocks, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

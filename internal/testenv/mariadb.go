@@ -102,17 +102,44 @@ func (m *Maria) URL(tb testing.TB) string {
 	return "mysql://root@" + m.Addr + "/" + name
 }
 
+// UserURL is URL for a user of that database alone, without the rights that make a server's locks no
+// matter.
+func (m *Maria) UserURL(tb testing.TB) string {
+	tb.Helper()
+	url := m.URL(tb)
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	m.SQL(tb, "CREATE USER u_"+name+" IDENTIFIED BY 'secret'; GRANT ALL ON "+name+".* TO u_"+name)
+	return "mysql://u_" + name + ":secret@" + m.Addr + "/" + name
+}
+
 // SQL runs statements through MariaDB's own client, which owes nothing to the product.
 func (m *Maria) SQL(tb testing.TB, statements string) string {
+	tb.Helper()
+	out, err := m.TrySQL(tb, statements)
+	if err != nil {
+		tb.Fatalf("%s: %v\n%s", statements, err, out)
+	}
+	return out
+}
+
+// TrySQL is SQL for what may fail. It may be called by any goroutine of the test.
+func (m *Maria) TrySQL(tb testing.TB, statements string) (string, error) {
 	tb.Helper()
 	client := needs(tb, "mariadb", "mysql")
 	cmd := exec.CommandContext(tb.Context(), client, "--no-defaults", "--batch", "--skip-column-names",
 		"--socket="+filepath.Join(m.dir, "s"), "--user=root", "--execute="+statements)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		tb.Fatalf("%s: %v\n%s", statements, err, out)
+	return strings.TrimSpace(string(out)), err
+}
+
+// Ended tells whether the server runs no more, by itself or because it was killed.
+func (m *Maria) Ended() bool {
+	select {
+	case <-m.proc.exited:
+		return true
+	default:
+		return false
 	}
-	return strings.TrimSpace(string(out))
 }
 
 func asRoot() []string {

@@ -3,6 +3,7 @@ package testenv
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +13,8 @@ const redisSlots = 16384
 
 // RedisClusterServers is a Redis Cluster of one test.
 type RedisClusterServers struct {
-	Masters []*RedisServer // Slots are spread over them evenly, in this order.
+	Masters  []*RedisServer // Slots are spread over them evenly, in this order.
+	Replicas []*RedisServer // Of each master, if there are any.
 }
 
 // RedisCluster starts a cluster of masters without replicas, with the flags given.
@@ -21,13 +23,7 @@ func RedisCluster(tb testing.TB, masters int, flags ...string) *RedisClusterServ
 	c := &RedisClusterServers{}
 	ports := FreePorts(tb, 2*masters)
 	for i := range masters {
-		_, bus, _ := net.SplitHostPort(ports[masters+i])
-		c.Masters = append(c.Masters, newRedis(tb, ports[i], append([]string{
-			// The usual port of the bus, 10000 above the other, need not exist.
-			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-config-file", "nodes.conf",
-			"--cluster-node-timeout", "1000", "--cluster-announce-ip", "127.0.0.1",
-			"--cluster-replica-validity-factor", "0", "--cluster-allow-pubsubshard-when-down", "yes",
-		}, flags...)...))
+		c.Masters = append(c.Masters, newClustered(tb, ports[i], ports[masters+i], flags))
 	}
 	for _, m := range c.Masters {
 		m.Start(tb)
@@ -46,18 +42,30 @@ func RedisCluster(tb testing.TB, masters int, flags ...string) *RedisClusterServ
 	return c
 }
 
+// newClustered is a server of a cluster that is not started yet.
+func newClustered(tb testing.TB, addr, busAddr string, flags []string) *RedisServer {
+	tb.Helper()
+	_, bus, _ := net.SplitHostPort(busAddr)
+	return newRedis(tb, addr, append([]string{
+		// The usual port of the bus, 10000 above the other, need not exist.
+		"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-config-file", "nodes.conf",
+		"--cluster-node-timeout", "1000", "--cluster-announce-ip", "127.0.0.1",
+		"--cluster-replica-validity-factor", "0", "--cluster-allow-pubsubshard-when-down", "yes",
+	}, flags...)...)
+}
+
 func (c *RedisClusterServers) slotFrom(master int) int { return master * redisSlots / len(c.Masters) }
 
 // Await waits until each master knows all others and all slots.
 func (c *RedisClusterServers) Await(tb testing.TB) {
 	tb.Helper()
-	for _, m := range c.Masters {
+	for _, m := range append(slices.Clone(c.Masters), c.Replicas...) {
 		err := m.proc.await(func() error {
 			info, err := m.Do("CLUSTER", "INFO")
 			if err != nil {
 				return err
 			}
-			for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d\r", len(c.Masters))} {
+			for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d\r", len(c.Masters)+len(c.Replicas))} {
 				if s, _ := info.(string); !strings.Contains(s, want) {
 					return fmt.Errorf("no %q in %q", want, info)
 				}

@@ -57,29 +57,8 @@ func RedisSentinel(tb testing.TB, flags ...string) *RedisSentinelServers {
 	return s
 }
 
-// AwaitReplica waits until the replica has all that the master has. WAIT would not do: it counts
-// what its own connection has written.
-func (s *RedisSentinelServers) AwaitReplica(tb testing.TB) {
-	tb.Helper()
-	err := s.Replica.proc.await(func() error {
-		master, err := s.Master.Do("INFO", "replication")
-		if err != nil {
-			return err
-		}
-		replica, err := s.Replica.Do("INFO", "replication")
-		if err != nil {
-			return err
-		}
-		has, all := infoField(replica, "slave_repl_offset"), infoField(master, "master_repl_offset")
-		if infoField(replica, "master_link_status") != "up" || has != all {
-			return fmt.Errorf("the replica is at %s of %s", has, all)
-		}
-		return nil
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+// AwaitReplica waits until the replica has all that the master has.
+func (s *RedisSentinelServers) AwaitReplica(tb testing.TB) { awaitReplica(tb, s.Master, s.Replica) }
 
 // infoField is the value of a field in an answer to INFO, "" if it is not there.
 func infoField(info any, name string) string {

@@ -32,7 +32,7 @@ var directions = []direction{
 
 	// The stages, in the order of a purchase.
 	// The door owns its gate: the one stage that another sees.
-	{pkg: "internal/api", may: []string{".", "stock", "internal/gate", "internal/problem", "internal/auth", "internal/telemetry", "internal/page", "internal/strictjson"}},
+	{pkg: "internal/api", may: []string{".", "stock", "internal/gate", "internal/entry", "internal/problem", "internal/auth", "internal/telemetry", "internal/page", "internal/strictjson"}},
 	{pkg: "internal/gate", may: []string{".", "stock", "internal/entry", "internal/limit"}},
 	{pkg: "internal/reserve", may: []string{".", "stock", "internal/telemetry"}},
 	{pkg: "internal/relay", may: []string{".", "queue"}},
@@ -42,9 +42,14 @@ var directions = []direction{
 	{pkg: "internal/admin", may: []string{".", "stock", "internal/problem", "internal/telemetry", "internal/strictjson"}},
 
 	// The database serves the contracts that the stages declare.
-	{pkg: "internal/sqlstore", may: []string{".", "internal/entry", "internal/control", "internal/order", "internal/activity", "internal/admin", "internal/reconcile"}},
+	{pkg: "internal/sqlstore", may: []string{".", "internal/entry", "internal/control", "internal/control", "internal/order", "internal/activity", "internal/admin", "internal/reconcile"}},
 
 	// Help for all, that knows nobody.
+	{pkg: "internal/entry", may: []string{"."}},
+	{pkg: "internal/limit", may: []string{"."}},
+	{pkg: "internal/intake", may: []string{"."}},
+	{pkg: "internal/control", may: []string{".", "internal/telemetry"}},
+	{pkg: "internal/console"},
 	{pkg: "internal/control", may: []string{".", "internal/telemetry"}},
 	{pkg: "internal/auth", may: []string{"."}},
 	{pkg: "internal/problem", may: []string{"."}},

@@ -263,9 +263,8 @@ func (l *ledger) consume(ctx context.Context, s Source, sub queue.Subscription, 
 		if err != nil || (dice != nil && dice.Float64() < leave) {
 			return
 		}
-		if sub.Ack(ctx, ds...) != nil {
-			return
-		}
+		// A call that fails may have been heard all the same: from here on nobody promises that
+		// the message comes again.
 		l.mu.Lock()
 		for _, d := range ds {
 			for _, id := range s.IDs(d) {
@@ -273,6 +272,9 @@ func (l *ledger) consume(ctx context.Context, s Source, sub queue.Subscription, 
 			}
 		}
 		l.mu.Unlock()
+		if sub.Ack(ctx, ds...) != nil {
+			return
+		}
 	}
 }
 

@@ -106,6 +106,9 @@ func (r *run) known(b *buyer, a *seckill.Attempt, d *stock.Decision) bool {
 	byTicket, byKey := b.find(a.Ticket, a.Key)
 	p := byTicket
 	switch {
+	case byTicket != nil && byTicket.key != "" && byTicket.key != a.Key:
+		d.Verdict = stock.Replayed
+		return true
 	case byTicket != nil:
 	case byKey == nil:
 		return false

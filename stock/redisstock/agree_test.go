@@ -21,9 +21,14 @@ import (
 // call had one place. A failure prints the operations and how to repeat them.
 func TestAgreesWithEmbedded(t *testing.T) {
 	url := testenv.Redis(t).URL()
-	for _, subs := range []int{1, 3} {
-		t.Run(fmt.Sprint(subs), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { compareWithEmbedded(t, rt, url, subs) })
+	for _, c := range []struct {
+		kind string
+		subs int
+	}{{"stream", 1}, {"stream", 3}, {"list", 3}} {
+		t.Run(fmt.Sprintf("%s/%d", c.kind, c.subs), func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				compareWithEmbedded(t, rt, open(t, url, func(o *Options) { o.Outbox = c.kind }), c.subs)
+			})
 		})
 	}
 }
@@ -39,12 +44,11 @@ type both struct {
 	n             int
 }
 
-func compareWithEmbedded(t *testing.T, rt *rapid.T, url string, subs int) {
+func compareWithEmbedded(t *testing.T, rt *rapid.T, redis *Stock, subs int) {
 	memory, err := embedded.Open(t.Context(), embedded.Options{})
 	if err != nil {
 		rt.Fatal(err)
 	}
-	redis := open(t, url)
 	defer func() { _ = errors.Join(memory.Close(), redis.Close()) }()
 	b := &both{redis: redis, memory: memory, subs: subs, epoch: 0}
 	b.load(rt)

@@ -160,27 +160,38 @@ func TestOneMasterHangs(t *testing.T) {
 	}
 }
 
-// Sub-stocks spread the load over the masters.
+// Sub-stocks spread the load over the masters: with a multiple of their number, each has as many
+// sub-stocks as the others, and its buyers are within a fifth of an even share.
 func TestSubStocksSpread(t *testing.T) {
 	cluster := testenv.RedisCluster(t, 3)
-	s := open(t, cluster.URL())
-	const subs, buyers = 48, 9000
-	load(t, s, buyers, subs, 1)
-	if taken, _ := reserveMany(t, s, 0, buyers, false); taken != buyers {
-		t.Fatalf("%d were taken", taken)
-	}
-	at := map[string]int64{}
-	for sub := range subs {
-		tag := s.tag(place{testRun, sub})
-		m, _ := cluster.MasterOf(t, runKey(tag))
-		at[m.Addr] += m.Must(t, "HLEN", buyersKey(tag)).(int64) - 1
-	}
-	t.Logf("buyers by master: %v", at)
-	sum := int64(0)
-	for _, n := range at {
-		sum += n
-	}
-	if sum != buyers || len(at) != 3 {
-		t.Errorf("got %v", at)
+	const buyers = 9000
+	for _, subs := range []int{3, 6, 24} {
+		for range 4 {
+			s := open(t, cluster.URL()) // Of another prefix each time.
+			load(t, s, buyers, subs, 1)
+			if taken, _ := reserveMany(t, s, 0, buyers, false); taken != buyers {
+				t.Fatalf("%d were taken", taken)
+			}
+			stocks, sold := map[string]int{}, map[string]int64{}
+			for sub := range subs {
+				tag := s.tag(place{testRun, sub})
+				m, _ := cluster.MasterOf(t, runKey(tag))
+				stocks[m.Addr]++
+				sold[m.Addr] += m.Must(t, "HLEN", buyersKey(tag)).(int64) - 1
+			}
+			sum := int64(0)
+			for addr, n := range sold {
+				sum += n
+				if stocks[addr] != subs/3 || n < buyers/3*4/5 || n > buyers/3*6/5 {
+					t.Errorf("%d sub-stocks: a master has %d of them, and %d buyers of %d", subs, stocks[addr], n, buyers)
+				}
+			}
+			if sum != buyers {
+				t.Errorf("got %v", sold)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -123,11 +123,17 @@ func TestFlushAll(t *testing.T) {
 // everybody could buy again, without its outbox nobody would get an order.
 func TestAKeyIsLost(t *testing.T) {
 	redis := testenv.Redis(t)
-	for _, lose := range []func(string) string{runKey, buyersKey, outboxKey} {
-		s := open(t, redis.URL())
+	for _, c := range []struct {
+		outbox string
+		lose   func(string) string
+	}{
+		{"stream", runKey}, {"stream", buyersKey}, {"stream", streamKey},
+		{"list", waitingKey}, {"list", messagesKey},
+	} {
+		s := open(t, redis.URL(), func(o *Options) { o.Outbox = c.outbox })
 		load(t, s, 10, 1, 1)
 		ask(t, s, attempt("ann", 1))
-		key := lose(s.tag(place{testRun, 0}))
+		key := c.lose(s.tag(place{testRun, 0}))
 		redis.Must(t, "DEL", key)
 		for _, buyer := range []string{"ann", "bob"} {
 			d := ask(t, s, attempt(buyer, 1))

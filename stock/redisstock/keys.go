@@ -15,32 +15,29 @@ type place struct {
 	sub int // From 0.
 }
 
-// tag is the part of a key that decides its slot.
-func (s *Stock) tag(p place) string {
-	b := make([]byte, 0, 64)
-	b = append(b, '{')
-	b = append(b, s.prefix...)
-	b = append(b, ':')
-	b = strconv.AppendInt(b, p.run.Activity, 10)
-	b = append(b, ':')
-	b = strconv.AppendInt(b, int64(p.run.Run), 10)
-	b = append(b, ':')
-	b = strconv.AppendInt(b, int64(p.sub), 10)
-	return string(append(b, '}'))
-}
-
 // The keys of a sub-stock. Nothing else makes one, least of all a script.
 //
 // runKey is a hash: e epoch, k number of sub-stocks, o sells, s start and f end in µs, l limit, p paused,
-// x expiry in ms; units: a available, q queued, w awaiting payment, d paid; reservations: n queued,
+// x expiry in ms, z kind of the outbox, v and h see pulse.lua; units: a available, q queued, w awaiting payment, d paid; reservations: n queued,
 // u out of the queue, b in the outbox; r counter of returns, c counter of moves, y last wake in µs.
 func runKey(tag string) string { return tag + ":run" }
 
 // buyersKey is a hash: buyer to record (see record.lua), and the empty name.
 func buyersKey(tag string) string { return tag + ":buyers" }
 
-// outboxKey is a stream; see reserve.lua.
-func outboxKey(tag string) string { return tag + ":outbox" }
+// streamKey is the outbox as a stream, each entry with one field, the message; see reserve.lua.
+func streamKey(tag string) string { return tag + ":outbox" }
+
+// waitingKey is the outbox as a list: the ids of messages, "µs-number", that wait, the next one second.
+// The first element stands for nothing: it keeps the key when nothing waits.
+func waitingKey(tag string) string { return tag + ":waiting" }
+
+// messagesKey is a hash: the id of each message in a list, waiting or in hand, to the message;
+// and the empty name.
+func messagesKey(tag string) string { return tag + ":messages" }
+
+// takenKey is a hash: who has which message of a list in hand; see taken.lua.
+func takenKey(tag string) string { return tag + ":taken" }
 
 // behindKey is a hash: ticket to the text (see queued.lua) of a reservation that is queued though
 // its message is out of the outbox.
@@ -55,9 +52,13 @@ func restocksKey(tag string) string { return tag + ":restocks" }
 // asideKey holds the buyers of a load that is being prepared.
 func asideKey(tag, load string) string { return tag + ":aside:" + load }
 
-// allKeys are the keys that a sub-stock has from its load on.
+// allKeys are the keys that a sub-stock may have, in the order in which load.lua takes them. From
+// its load on it has all but those of the other kind of outbox.
 func allKeys(tag string) []string {
-	return []string{runKey(tag), buyersKey(tag), outboxKey(tag), behindKey(tag), transfersKey(tag), restocksKey(tag)}
+	return []string{
+		runKey(tag), buyersKey(tag), behindKey(tag), transfersKey(tag), restocksKey(tag),
+		streamKey(tag), waitingKey(tag), messagesKey(tag), takenKey(tag),
+	}
 }
 
 // listKey is a hash that lists the runs: "activity:run" to "sub-stocks:expiry in ms".

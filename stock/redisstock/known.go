@@ -29,6 +29,7 @@ type split struct {
 
 	mu        sync.Mutex
 	available []int64
+	kinds     []kind  // Of the outboxes.
 	moving    int64   // On their way between two.
 	empty     []int64 // Counters under which nothing was left.
 	silent    []bool  // Sub-stocks that do not answer at present.
@@ -47,10 +48,17 @@ func (sp *split) note(all statuses) {
 	defer sp.mu.Unlock()
 	for i := range all {
 		if !all[i].silent {
-			sp.available[i] = all[i].available
+			sp.available[i], sp.kinds[i] = all[i].available, all[i].kind
 		}
 	}
 	sp.moving = all.moving()
+}
+
+// kindOf tells how the outbox of a sub-stock is kept.
+func (sp *split) kindOf(sub int) kind {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return sp.kinds[sub]
 }
 
 // units tells what each sub-stock had, and the sum with what was on its way.
@@ -121,7 +129,7 @@ func (s *Stock) learn(ctx context.Context, run seckill.RunID) (*split, error) {
 	}
 	sp := &split{
 		run: run, epoch: first.epoch, subs: first.subs,
-		available: make([]int64, first.subs), silent: make([]bool, first.subs),
+		available: make([]int64, first.subs), kinds: slices.Repeat([]kind{first.kind}, first.subs), silent: make([]bool, first.subs),
 	}
 	if sp.subs > 1 {
 		all, err := s.look(ctx, sp)

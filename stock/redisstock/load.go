@@ -184,8 +184,7 @@ func (s *Stock) prepare(ctx context.Context, spec stock.Spec, held []map[string]
 			strconv.Itoa(spec.Limit), bit(spec.Paused), strconv.FormatInt(units, 10), strconv.FormatInt(awaiting, 10),
 			strconv.FormatInt(paid, 10), strconv.FormatInt(returns, 10), strconv.FormatInt(expires, 10), group,
 			bit(spec.SubStocks == 1), // One alone needs no second step.
-
-			strconv.Itoa(len(held[sub])),
+			strconv.Itoa(len(held[sub])), strconv.Itoa(int(s.kind)),
 		}
 		calls[sub] = call{loadScript, append(allKeys(tag), asideKey(tag, load)), args}
 	}

@@ -118,7 +118,7 @@ func settleAndAck(tb testing.TB, s *Stock, attempts []seckill.Attempt) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if n := s.client.Do(tb.Context(), s.client.B().Xlen().Key(outboxKey(s.tag(place{testRun, 0}))).Build()); b.Waiting == 0 {
+		if n := s.client.Do(tb.Context(), s.client.B().Xlen().Key(streamKey(s.tag(place{testRun, 0}))).Build()); b.Waiting == 0 {
 			if left, err := n.AsInt64(); err != nil || left == 0 {
 				return
 			}

@@ -1,12 +1,12 @@
 package redisstock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -29,6 +29,8 @@ const (
 	readTimeout = 500 * time.Millisecond
 	// pipelineMost is how many commands go in one round.
 	pipelineMost = 400
+	// backlogCommands are asked for the backlog of one outbox.
+	backlogCommands = 4
 )
 
 // source is the stock as a [queue.Source]: the outboxes of all runs that are listed.
@@ -64,18 +66,20 @@ func (src source) Backlog(ctx context.Context) (queue.Backlog, error) {
 	for run, l := range runs {
 		for sub := range l.subs {
 			tag := s.tag(place{run, sub})
-			cmds = append(cmds, s.client.B().Hget().Key(runKey(tag)).Field("b").Build(),
-				s.client.B().Xrange().Key(outboxKey(tag)).Start("-").End("+").Count(1).Build())
+			// Of the kind that the outbox is not of, there is nothing.
+			cmds = append(cmds, s.client.B().Hget().Key(runKey(tag)).Field("b").Build())
+			cmds = append(cmds, stream{s}.oldest(tag)...)
+			cmds = append(cmds, list{s}.oldest(tag)...)
 		}
 	}
 	var b queue.Backlog
-	for round := range slices.Chunk(cmds, pipelineMost) {
+	for round := range slices.Chunk(cmds, pipelineMost/backlogCommands*backlogCommands) {
 		results, err := s.deliver(ctx, round)
 		if err != nil {
 			return queue.Backlog{}, fmt.Errorf("read backlog: %w", err)
 		}
-		for i := 0; i < len(results); i += 2 {
-			if err := addBacklog(&b, results[i], results[i+1]); err != nil {
+		for some := range slices.Chunk(results, backlogCommands) {
+			if err := addBacklog(&b, some); err != nil {
 				return queue.Backlog{}, fmt.Errorf("read backlog: %w", err)
 			}
 		}
@@ -83,29 +87,26 @@ func (src source) Backlog(ctx context.Context) (queue.Backlog, error) {
 	return b, nil
 }
 
-// addBacklog adds what waits in one outbox: how many reservations, and the first message.
-func addBacklog(b *queue.Backlog, count, first rueidis.RedisResult) error {
-	n, err := count.AsInt64()
+// addBacklog adds what waits in one outbox: how many reservations, and since when.
+func addBacklog(b *queue.Backlog, results []rueidis.RedisResult) error {
+	n, err := results[0].AsInt64()
 	if rueidis.IsRedisNil(err) {
 		return nil // The run is gone, and will be off the list.
 	}
 	if err != nil {
 		return err
 	}
-	entries, err := first.AsXRangeSlices()
-	if err != nil {
+	inStream, err := stream{}.oldestOf(results[1])
+	inList, err2 := list{}.oldestOf(results[2], results[3])
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
 	b.Waiting += n
-	if n == 0 || len(entries) == 0 {
+	ms := cmp.Or(inStream, inList)
+	if n == 0 || ms == 0 {
 		return nil
 	}
-	ms, _, _ := strings.Cut(entries[0].ID, "-")
-	at, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return err
-	}
-	if t := time.UnixMilli(at).UTC(); b.Oldest.IsZero() || t.Before(b.Oldest) {
+	if t := time.UnixMilli(ms).UTC(); b.Oldest.IsZero() || t.Before(b.Oldest) {
 		b.Oldest = t
 	}
 	return nil

@@ -3,6 +3,7 @@ package redisstock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,17 +27,30 @@ func ids(d queue.Delivery) (list []string) {
 	return list
 }
 
-// The outbox is a source as the contract of queues wants it, split or not.
+// eachKind runs a test with both kinds of outbox, on a Redis of their own.
+func eachKind(t *testing.T, test func(t *testing.T, redis *testenv.RedisServer, as func(*Options))) {
+	for _, name := range kindNames {
+		t.Run(name, func(t *testing.T) {
+			test(t, testenv.Redis(t), func(o *Options) { o.Outbox = name })
+		})
+	}
+}
+
+// The outbox is a source as the contract of queues wants it, split or not, on one Redis or a cluster.
 func TestOutboxIsASource(t *testing.T) {
-	redis := testenv.Redis(t)
-	for _, subs := range []int{1, 5} {
-		t.Run(fmt.Sprint(subs), func(t *testing.T) {
+	one, cluster := testenv.Redis(t).URL(), testenv.RedisCluster(t, 3).URL()
+	for _, c := range []struct {
+		url, kind string
+		subs      int
+	}{{one, "stream", 1}, {one, "stream", 5}, {one, "list", 1}, {one, "list", 8}, {cluster, "stream", 8}, {cluster, "list", 8}} {
+		as := func(o *Options) { o.Outbox, o.ClaimAfter = c.kind, time.Hour }
+		t.Run(fmt.Sprintf("%s/%d/cluster=%v", c.kind, c.subs, c.url == cluster), func(t *testing.T) {
 			queuetest.RunSource(t, func(t *testing.T) func(*testing.T) queuetest.Source {
-				first := open(t, redis.URL())
-				load(t, first, 1<<30, subs, 1<<20)
+				first := open(t, c.url, as)
+				load(t, first, 1<<30, c.subs, 1<<20)
 				return func(t *testing.T) queuetest.Source {
-					s := open(t, redis.URL(), func(o *Options) { o.Prefix, o.ClaimAfter = first.prefix, time.Hour })
-					return queuetest.Source{Source: s.Outbox(), IDs: ids, Put: func(ctx context.Context, ids ...string) error {
+					s := open(t, c.url, as, func(o *Options) { o.Prefix = first.prefix })
+					return queuetest.Source{Source: s.Outbox(), IDs: ids, CountsAttempts: c.kind == "list", Put: func(ctx context.Context, ids ...string) error {
 						for _, id := range ids {
 							ds, err := s.Reserve(ctx, testRun, 1, []seckill.Attempt{attempt(id, 1)})
 							if err != nil {
@@ -57,16 +71,23 @@ func TestOutboxIsASource(t *testing.T) {
 // What a consumer took that died without a word goes to another after a while, and not
 // before; one that is slow and alive keeps it.
 func TestDeadConsumerIsTakenOver(t *testing.T) {
-	redis := testenv.Redis(t)
+	eachKind(t, deadConsumerIsTakenOver)
+}
+
+func deadConsumerIsTakenOver(t *testing.T, redis *testenv.RedisServer, as func(*Options)) {
 	const claim = 600 * time.Millisecond
-	s := open(t, redis.URL(), func(o *Options) { o.ClaimAfter = claim })
+	s := open(t, redis.URL(), as, func(o *Options) { o.ClaimAfter = claim })
 	load(t, s, 100, 1, 1)
 	for i := range 10 {
 		ask(t, s, attempt(fmt.Sprint(i), 1))
 	}
-	key := outboxKey(s.tag(place{testRun, 0}))
 	died := time.Now()
-	redis.Must(t, "XREADGROUP", "GROUP", group, "dead", "COUNT", "4", "STREAMS", key, ">")
+	dead := &subscription{s: s, name: "dead"}
+	for _, f := range s.kind.outbox(s).look(t.Context(), dead, []question{{place: place{testRun, 0}, count: 4}}) {
+		if f.err != nil || len(f.entries) != 4 {
+			t.Fatalf("the dead one got %+v", f)
+		}
+	}
 	slow, err := s.Outbox().Subscribe(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -122,10 +143,13 @@ func TestDeadConsumerIsTakenOver(t *testing.T) {
 // A process that closes hands back at once what its consumers have, also to other processes,
 // and leaves no consumer behind.
 func TestCloseHandsBackToOthers(t *testing.T) {
-	redis := testenv.Redis(t)
+	eachKind(t, closeHandsBackToOthers)
+}
+
+func closeHandsBackToOthers(t *testing.T, redis *testenv.RedisServer, as func(*Options)) {
 	slow := func(o *Options) { o.ClaimAfter = time.Hour }
-	ends := open(t, redis.URL(), slow)
-	stays := open(t, redis.URL(), slow, func(o *Options) { o.Prefix = ends.prefix })
+	ends := open(t, redis.URL(), as, slow)
+	stays := open(t, redis.URL(), as, slow, func(o *Options) { o.Prefix = ends.prefix })
 	load(t, ends, 100, 3, 1)
 	for i := range 30 {
 		ask(t, ends, attempt(fmt.Sprint(i), 1))
@@ -168,9 +192,7 @@ func TestCloseHandsBackToOthers(t *testing.T) {
 		t.Errorf("handing back took %v", took)
 	}
 	for sub := range 3 {
-		key := outboxKey(stays.tag(place{testRun, sub}))
-		for _, c := range redis.Must(t, "XINFO", "CONSUMERS", key, group).([]any) {
-			name := c.([]any)[1].(string)
+		for _, name := range consumers(t, redis, stays, place{testRun, sub}) {
 			if name != handedBack && name != other.(*subscription).name {
 				t.Errorf("consumer %s is left behind", name)
 			}
@@ -178,11 +200,33 @@ func TestCloseHandsBackToOthers(t *testing.T) {
 	}
 }
 
+// consumers are those that an outbox knows.
+func consumers(t *testing.T, redis *testenv.RedisServer, s *Stock, p place) (names []string) {
+	t.Helper()
+	tag := s.tag(p)
+	if s.kind == streamKind {
+		for _, c := range redis.Must(t, "XINFO", "CONSUMERS", streamKey(tag), group).([]any) {
+			names = append(names, c.([]any)[1].(string))
+		}
+		return names
+	}
+	for _, field := range redis.Must(t, "HKEYS", takenKey(tag)).([]any) {
+		if name, ok := strings.CutPrefix(field.(string), aliveMark); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // A reservation whose message was acknowledged though it is not settled is still listed,
 // in its place, and leaves the list when it is settled.
 func TestLeftBehindIsListed(t *testing.T) {
+	eachKind(t, leftBehindIsListed)
+}
+
+func leftBehindIsListed(t *testing.T, redis *testenv.RedisServer, as func(*Options)) {
 	for _, subs := range []int{1, 4} {
-		s := open(t, testenv.Redis(t).URL())
+		s := open(t, redis.URL(), as)
 		load(t, s, 100, subs, 2)
 		var want []string
 		batch := func(n int) {
@@ -254,7 +298,11 @@ func TestLeftBehindIsListed(t *testing.T) {
 // An answer that was lost on its way is not a message lost: the consumer asks again for what
 // it has been given, without waiting until others may claim it.
 func TestLostAnswerIsReadAgain(t *testing.T) {
-	s := open(t, testenv.Redis(t).URL(), func(o *Options) { o.ClaimAfter = time.Hour })
+	eachKind(t, lostAnswerIsReadAgain)
+}
+
+func lostAnswerIsReadAgain(t *testing.T, redis *testenv.RedisServer, as func(*Options)) {
+	s := open(t, redis.URL(), as, func(o *Options) { o.ClaimAfter = time.Hour })
 	load(t, s, 100, 2, 1)
 	n := 0
 	s.interrupt = func(at string) error {

@@ -112,7 +112,7 @@ func (s *Stock) Queued(ctx context.Context, run seckill.RunID, after string, lim
 	}
 	var list []waiting
 	for sub := range all {
-		if list, err = s.queuedAt(ctx, place{run, sub}, list); err != nil {
+		if list, err = s.queuedAt(ctx, place{run, sub}, all[sub].kind, list); err != nil {
 			return nil, err
 		}
 	}
@@ -159,10 +159,14 @@ func sortWaiting(list []waiting) {
 }
 
 // queuedAt adds what is queued at one sub-stock.
-func (s *Stock) queuedAt(ctx context.Context, p place, list []waiting) ([]waiting, error) {
+func (s *Stock) queuedAt(ctx context.Context, p place, k kind, list []waiting) ([]waiting, error) {
 	tag := s.tag(p)
-	for from, behind := "-", "1"; from != ""; behind = "0" {
-		a, err := s.do(ctx, call{queuedScript, []string{buyersKey(tag), outboxKey(tag), behindKey(tag)}, []string{from, strconv.Itoa(queuedPage), behind}})
+	first := len(list)
+	key, start := k.outbox(s).queued(tag)
+	for from, behind := start, "1"; from != ""; behind = "0" {
+		a, err := s.do(ctx, call{queuedScript, []string{buyersKey(tag), behindKey(tag), key}, []string{
+			from, strconv.Itoa(queuedPage), behind, strconv.Itoa(int(k)),
+		}})
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +175,7 @@ func (s *Stock) queuedAt(ctx context.Context, p place, list []waiting) ([]waitin
 			return nil, fmt.Errorf("queued answers nothing: %w", err)
 		}
 		for _, text := range texts[1:] {
-			some, err := parseText(p.run, text)
+			some, err := parseMessage(p.run, text)
 			if err != nil {
 				return nil, err
 			}
@@ -182,27 +186,31 @@ func (s *Stock) queuedAt(ctx context.Context, p place, list []waiting) ([]waitin
 		}
 		from = texts[0]
 	}
-	return list, nil
+	return once(list, first), nil
 }
 
-// parseText reads a message as queued.lua writes it.
-func parseText(run seckill.RunID, text string) ([]waiting, error) {
-	head, rest, _ := strings.Cut(text, "\n")
-	lines := strings.Split(rest, "\n")
-	pairs := make([]rueidis.XRangeFieldValue, len(lines))
-	for i, line := range lines {
-		token, buyer, _ := strings.Cut(line, " ")
-		pairs[i] = rueidis.XRangeFieldValue{Field: buyer, Value: token}
+// once drops, of what comes behind the first so many, reservations that are there before: one may
+// have been left behind while its sub-stock was read, or have come twice.
+func once(list []waiting, first int) []waiting {
+	seen := make(map[string]bool, len(list)-first)
+	kept := list[:first]
+	for _, w := range list[first:] {
+		if !seen[w.Ticket] {
+			seen[w.Ticket] = true
+			kept = append(kept, w)
+		}
 	}
-	return parseMessage(run, head, pairs)
+	return kept
 }
 
-// parseMessage reads a message of the outbox; see reserve.lua. Empty tokens are reservations
+// parseMessage reads a message of an outbox; see reserve.lua. Empty tokens are reservations
 // that are left out.
-func parseMessage(run seckill.RunID, head string, pairs []rueidis.XRangeFieldValue) ([]waiting, error) {
+func parseMessage(run seckill.RunID, text string) ([]waiting, error) {
+	lines := strings.Split(text, "\n")
+	head := lines[0]
 	words := strings.Fields(head)
-	if len(words) < 2 {
-		return nil, fmt.Errorf("message has the head %q", head)
+	if len(words) < 2 || len(lines)%2 == 0 {
+		return nil, fmt.Errorf("message has the head %q and %d lines", head, len(lines))
 	}
 	us, err := strconv.ParseInt(words[0], 10, 64)
 	if err != nil {
@@ -210,20 +218,21 @@ func parseMessage(run seckill.RunID, head string, pairs []rueidis.XRangeFieldVal
 	}
 	call, numbers := words[1], words[2:]
 	var list []waiting
-	for i, pair := range pairs {
-		if pair.Value == "" {
+	for i := range len(lines) / 2 {
+		buyer, token := lines[2*i+1], lines[2*i+2]
+		if token == "" {
 			continue
 		}
 		w := waiting{micros: us, call: call, number: i}
 		var own string
-		own, w.Quantity, w.Slot, err = parseToken(pair.Value)
+		own, w.Quantity, w.Slot, err = parseToken(token)
 		if i < len(numbers) && err == nil {
 			w.number, err = strconv.Atoi(numbers[i])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("message has the reservation %q", pair.Value)
+			return nil, fmt.Errorf("message has the reservation %q", token)
 		}
-		w.Ticket, w.Run, w.Buyer = long(run, own), run, pair.Field
+		w.Ticket, w.Run, w.Buyer = long(run, own), run, buyer
 		w.ReservedAt = time.UnixMilli(us / 1000).UTC()
 		list = append(list, w)
 	}

@@ -6,6 +6,12 @@
 // belongs to one of them, his home, for ever; units move between them. See spread.go for
 // what that means for an answer.
 //
+// The outbox of a run, which is the queue to the order writers, is a stream or a list, see
+// Options.Outbox. That is settled when the run is loaded, and written into the run: each
+// process, whatever it is set to itself, fills and empties a run's outbox as that was loaded. So
+// the setting may be changed between two starts, or differ between processes, with
+// reservations waiting: they are all handed out, and runs that are loaded later are of the new kind.
+//
 // It is not a queue for others: the outbox carries reservations to this module's own
 // consumers, in a form of its own, and hands them out in the form of package queue. Nor is
 // it more durable than the Redis behind it; the database is the judge.
@@ -14,6 +20,7 @@
 package redisstock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -52,6 +59,9 @@ type Options struct {
 	// ClaimAfter is how long a message stays with a consumer that gives no sign of life
 	// before another takes it. Default 5 s, at least 50 ms.
 	ClaimAfter time.Duration
+	// Outbox is how the reservations of a run that is loaded are kept until they are taken care
+	// of: "stream" or "list". Runs that are loaded already stay as they are. Default "stream".
+	Outbox string
 	// FlushDelay has connections wait for more commands before they write, at most this
 	// long: less work per call under heavy load, more time per call otherwise. Default 0.
 	FlushDelay time.Duration
@@ -84,6 +94,7 @@ type Stock struct {
 	keep    time.Duration
 	claim   time.Duration
 	offset  string // Of the clock, in µs.
+	kind    kind   // Of the outboxes of runs that this process loads.
 	log     *slog.Logger
 	slots   chan struct{} // One in it for each call under way.
 
@@ -92,6 +103,7 @@ type Stock struct {
 	workers sync.WaitGroup
 	closed  sync.Once
 
+	tags    tags
 	known   knownRuns
 	flights flights
 	hub     hub
@@ -115,7 +127,11 @@ func Open(ctx context.Context, o Options) (*Stock, error) {
 		slots:     make(chan struct{}, flightsMax),
 		interrupt: func(string) error { return nil },
 	}
+	if s.kind, err = parseKind(o.Outbox); err != nil {
+		return nil, err
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.tags.of = map[place]string{}
 	s.known.runs = map[seckill.RunID]*split{}
 	s.flights.under = map[flightKey]*flight{}
 	s.hub.start(s)
@@ -144,6 +160,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Prefix == "" {
 		o.Prefix = "seckill"
 	}
+	o.Outbox = cmp.Or(o.Outbox, kindNames[streamKind])
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -37,7 +37,7 @@ func (s splitting) Load(ctx context.Context, spec stock.Spec) error {
 	return s.Stock.Load(ctx, spec)
 }
 
-func conform(t *testing.T, url string, subs int) {
+func conform(t *testing.T, url string, subs int, change ...func(*Options)) {
 	stocktest.Run(t, func(t *testing.T) stocktest.Harness {
 		prefix := rand.Text()
 		return stocktest.Harness{
@@ -45,6 +45,9 @@ func conform(t *testing.T, url string, subs int) {
 				return splitting{open(t, url, func(o *Options) {
 					o.Prefix = prefix
 					o.ClaimAfter = time.Hour // What is handed back must not wait for it.
+					for _, f := range change {
+						f(o)
+					}
 				}), subs}
 			},
 			Durable:    true,

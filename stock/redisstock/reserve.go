@@ -180,7 +180,8 @@ func (b *batch) call(g part, stop bool) call {
 		// was given up is still under way.
 		args = append(args, strings.Clone(a.Buyer), token(b.sp.run, a))
 	}
-	return call{reserveScript, []string{runKey(tag), buyersKey(tag), outboxKey(tag)}, args}
+	keys := append([]string{runKey(tag), buyersKey(tag)}, b.sp.kindOf(g.sub).outbox(b.s).keys(tag)...)
+	return call{reserveScript, keys, args}
 }
 
 const (

@@ -20,6 +20,7 @@ type status struct {
 	subs    int
 	sells   bool // Its load is complete.
 	expires int64
+	kind    kind // Of the outbox.
 
 	available, queued, awaiting, paid int64
 
@@ -168,7 +169,7 @@ func (st *status) read(a answer) error {
 	if err != nil || len(fields) == 0 {
 		return err
 	}
-	var numbers [10]int64
+	var numbers [11]int64
 	for i := range numbers {
 		text, err := fields[i].ToString()
 		if err == nil {
@@ -181,7 +182,10 @@ func (st *status) read(a answer) error {
 	st.there, st.epoch, st.subs, st.sells = true, numbers[0], int(numbers[1]), numbers[2] == 1
 	st.available, st.queued, st.awaiting, st.paid = numbers[3], numbers[4], numbers[5], numbers[6]
 	st.returns, st.moves, st.expires = numbers[7], numbers[8], numbers[9]
-	transfers, err := fields[10].AsStrSlice()
+	if st.kind = kind(numbers[10]); st.kind < streamKind || st.kind > listKind {
+		return fmt.Errorf("there is no kind %d of outbox", st.kind)
+	}
+	transfers, err := fields[11].AsStrSlice()
 	if err != nil {
 		return fmt.Errorf("transfers: %w", err)
 	}

@@ -1,7 +1,6 @@
 package redisstock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"seckill"
 	"seckill/queue"
@@ -22,7 +18,8 @@ import (
 // handle names a message.
 type handle struct {
 	place
-	id string
+	kind kind
+	id   string
 }
 
 // subscription is one consumer of all outboxes.
@@ -54,13 +51,14 @@ type view struct {
 	claimed time.Time // When it was last looked through for what others have left.
 	cursor  string    // Where that goes on; "" from the start.
 	lost    bool      // An answer was lost: what it brought has to be read again.
+	kind    kind      // Which is taken for the other one when there is no outbox of this one.
 }
 
 // view returns what is remembered of an outbox. The lock is held.
 func (sub *subscription) view(p place) *view {
 	v := sub.views[p]
 	if v == nil {
-		v = &view{}
+		v = &view{kind: sub.s.kind}
 		sub.views[p] = v
 	}
 	return v
@@ -174,135 +172,76 @@ func (sub *subscription) look(due []place, limit int) {
 }
 
 // lookAt is look for outboxes that fit into one round.
-func (sub *subscription) lookAt(ctx context.Context, due []place, each int) ([]queue.Delivery, error) {
+func (sub *subscription) lookAt(ctx context.Context, due []place, each int) (all []queue.Delivery, err error) {
 	now := time.Now()
-	var cmds []rueidis.Completed
-	var from []place
-	var claimed []bool
-	sub.mu.Lock()
-	for _, p := range due {
-		v, key, b := sub.view(p), outboxKey(sub.s.tag(p)), sub.s.client.B()
-		id, count := ">", each
-		if v.lost {
-			id, count = "0", historyMost
-		}
-		cmds = append(cmds, b.Xreadgroup().Group(group, sub.name).Count(int64(count)).Streams().Key(key).Id(id).Build())
-		from, claimed = append(from, p), append(claimed, false)
-		if v.cursor != "" || now.Sub(v.claimed) >= sub.s.claim/2 {
-			cmds = append(cmds, b.Xautoclaim().Key(key).Group(group).Consumer(sub.name).
-				MinIdleTime(strconv.FormatInt(sub.s.claim.Milliseconds(), 10)).Start(cmp.Or(v.cursor, cursorEnd)).Count(int64(each)).Build())
-			from, claimed = append(from, p), append(claimed, true)
-			v.claimed, v.cursor = now, ""
-		}
-		v.looked = now
-		v.lost = true // Until the answer is here.
-	}
-	sub.mu.Unlock()
-	results, err := sub.s.deliver(ctx, cmds)
-	if err == nil {
-		err = sub.s.interrupt("read the outbox")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", err)
-	}
-	var found []queue.Delivery
-	failed := map[place]bool{}
-	for i, r := range results {
-		entries, cursor, e := entriesOf(r, claimed[i])
-		if e != nil {
-			failed[from[i]] = true
-			err = fmt.Errorf("read the outbox: %w", e)
-		}
-		for _, entry := range entries {
-			d, e := sub.accept(from[i], entry)
-			if e != nil {
-				err = e
-			} else if d != nil {
-				found = append(found, *d)
-			}
-		}
-		if cursor != "" {
-			sub.claimFrom(from[i], cursor)
-		}
-		if len(entries) > 0 || cursor != "" {
-			sub.s.hub.touch(from[i])
-		}
-	}
+	var asks [len(kindNames)][]question
 	sub.mu.Lock()
 	for _, p := range due {
 		v := sub.view(p)
-		if v.lost = failed[p]; v.lost {
-			// One that does not answer does not hold up the others each time.
-			v.looked = time.Now().Add(failPause)
+		a := question{place: p, count: each, again: v.lost, cursor: v.cursor}
+		if v.cursor != "" || now.Sub(v.claimed) >= sub.s.claim/2 {
+			a.claim, v.claimed, v.cursor = true, now, ""
 		}
+		v.looked = now
+		v.lost = true // Until the answer is here.
+		asks[v.kind] = append(asks[v.kind], a)
 	}
 	sub.mu.Unlock()
-	if len(failed) < len(due) {
-		err = nil
+	failed := 0
+	for k, some := range asks {
+		if len(some) == 0 {
+			continue
+		}
+		answers := kind(k).outbox(sub.s).look(ctx, sub, some)
+		if crash := sub.s.interrupt("read the outbox"); crash != nil {
+			answers = failedAll(len(some), crash)
+		}
+		for i := range answers {
+			ds, e := sub.keep(some[i].place, kind(k), &answers[i])
+			all = append(all, ds...)
+			if e != nil {
+				err = fmt.Errorf("read the outbox of %s: %w", placeName(some[i].place), e)
+			}
+			if answers[i].err != nil {
+				failed++
+			}
+		}
 	}
-	return found, err
+	if failed < len(due) {
+		err = nil // One that does not answer does not hold up the others.
+	}
+	return all, err
 }
 
-// cursorEnd is where XAUTOCLAIM starts, and what it says when it has seen all.
-const cursorEnd = "0-0"
-
-// entriesOf reads the answer of XREADGROUP on one stream, or of XAUTOCLAIM, which says where to go
-// on if it has not seen all. No such outbox means that the run is gone: there is nothing.
-func entriesOf(r rueidis.RedisResult, claimed bool) (entries []rueidis.XRangeSlice, cursor string, err error) {
-	m, err := r.ToMessage()
-	var refused *rueidis.RedisError
-	switch {
-	case rueidis.IsRedisNil(err):
-		return nil, "", nil
-	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "NOGROUP"):
-		return nil, "", nil
-	case err != nil:
-		return nil, "", err
-	}
-	if !claimed {
-		streams, err := m.AsXReadSlices()
-		for _, entries := range streams {
-			return entries, "", err
+// keep notes what one outbox has answered.
+func (sub *subscription) keep(p place, k kind, f *found) (ds []queue.Delivery, err error) {
+	err = f.err
+	for _, e := range f.entries {
+		d, e := sub.accept(handle{p, k, e.id}, e)
+		if e != nil {
+			err = e
+		} else if d != nil {
+			ds = append(ds, *d)
 		}
-		return nil, "", err
 	}
-	parts, err := m.ToArray()
-	if err != nil || len(parts) < 2 {
-		return nil, "", err
+	if len(f.entries) > 0 || f.cursor != "" {
+		sub.s.hub.touch(p)
 	}
-	if cursor, err = parts[0].ToString(); err != nil || cursor == cursorEnd {
-		cursor = ""
-	}
-	list, err := parts[1].ToArray()
-	if err != nil {
-		return nil, "", err
-	}
-	for i := range list {
-		if list[i].IsNil() {
-			continue // Redis 6.2 says so of one that is not there any more.
-		}
-		entry, err := list[i].AsXRangeSlice()
-		if err != nil {
-			return entries, "", err
-		}
-		entries = append(entries, entry)
-	}
-	return entries, cursor, nil
-}
-
-// claimFrom has the next look go on claiming from somewhere.
-func (sub *subscription) claimFrom(p place, cursor string) {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
-	sub.view(p).cursor = cursor
+	v := sub.view(p)
+	v.cursor = f.cursor
+	if v.lost = f.err != nil; v.lost {
+		v.looked = time.Now().Add(failPause)
+	}
+	if f.gone {
+		v.kind = 1 - v.kind
+	}
+	return ds, err
 }
 
 // accept notes that a message is held, and makes a delivery of it; nil if it was held.
-func (sub *subscription) accept(p place, entry rueidis.XRangeSlice) (*queue.Delivery, error) {
-	if len(entry.FieldValues) == 0 {
-		return nil, nil // It was acknowledged meanwhile, and is only remembered.
-	}
-	h := handle{p, entry.ID}
+func (sub *subscription) accept(h handle, e entry) (*queue.Delivery, error) {
 	sub.mu.Lock()
 	_, before := sub.held[h]
 	sub.held[h] = struct{}{}
@@ -310,9 +249,9 @@ func (sub *subscription) accept(p place, entry rueidis.XRangeSlice) (*queue.Deli
 	if before {
 		return nil, nil
 	}
-	list, err := parseMessage(p.run, entry.FieldValues[0].Field, entry.FieldValues[1:])
+	list, err := parseMessage(h.run, e.text)
 	if err != nil {
-		return nil, fmt.Errorf("outbox of %s: %w", placeName(p), err)
+		return nil, err
 	}
 	rs := make([]seckill.Reservation, len(list))
 	for i := range list {
@@ -320,11 +259,11 @@ func (sub *subscription) accept(p place, entry rueidis.XRangeSlice) (*queue.Deli
 	}
 	return &queue.Delivery{
 		Message: queue.Message{
-			ID:   placeName(p) + ":" + entry.ID,
-			Key:  strconv.FormatInt(p.run.Activity, 10),
-			Body: queue.EncodeReservations(p.run, rs),
+			ID:   placeName(h.place) + ":" + h.id,
+			Key:  strconv.FormatInt(h.run.Activity, 10),
+			Body: queue.EncodeReservations(h.run, rs),
 		},
-		Attempt: 1,
+		Attempt: e.attempt,
 		Handle:  h,
 	}, nil
 }
@@ -342,22 +281,20 @@ func (sub *subscription) Ack(ctx context.Context, ds ...queue.Delivery) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	at := map[place][]string{}
+	at := map[handle][]string{} // Without an id.
 	for _, d := range ds {
 		h, ok := d.Handle.(handle)
 		if !ok {
 			return fmt.Errorf("message %s is not of this outbox", d.ID)
 		}
-		at[h.place] = append(at[h.place], h.id)
+		of := handle{h.place, h.kind, ""}
+		at[of] = append(at[of], h.id)
 	}
 	var calls []call
-	var places []place
-	for p, ids := range at {
-		tag := sub.s.tag(p)
-		calls = append(calls, call{
-			ackScript, []string{runKey(tag), buyersKey(tag), outboxKey(tag), behindKey(tag)}, append([]string{group}, ids...),
-		})
-		places = append(places, p)
+	var outboxes []handle
+	for h, ids := range at {
+		calls = append(calls, h.kind.outbox(sub.s).ack(sub.s.tag(h.place), ids))
+		outboxes = append(outboxes, h)
 	}
 	var errs []error
 	for i, a := range sub.s.doAll(ctx, calls) {
@@ -366,8 +303,8 @@ func (sub *subscription) Ack(ctx context.Context, ds ...queue.Delivery) error {
 			continue
 		}
 		sub.mu.Lock()
-		for _, id := range at[places[i]] {
-			delete(sub.held, handle{places[i], id})
+		for _, id := range at[outboxes[i]] {
+			delete(sub.held, handle{outboxes[i].place, outboxes[i].kind, id})
 		}
 		sub.mu.Unlock()
 	}
@@ -385,15 +322,14 @@ func (sub *subscription) keepAlive() {
 			return
 		}
 		sub.mu.Lock()
-		places := map[place]bool{}
+		outboxes := map[handle]bool{} // Without an id.
 		for h := range sub.held {
-			places[h.place] = true
+			outboxes[handle{h.place, h.kind, ""}] = true
 		}
 		sub.mu.Unlock()
 		var calls []call
-		idle := strconv.FormatInt(sub.s.claim.Milliseconds()/4, 10)
-		for p := range places {
-			calls = append(calls, call{keepScript, []string{outboxKey(sub.s.tag(p))}, []string{group, sub.name, idle}})
+		for h := range outboxes {
+			calls = append(calls, h.kind.outbox(sub.s).keep(sub.s.tag(h.place), sub))
 		}
 		ctx, cancel := context.WithTimeout(sub.ctx, sub.s.timeout)
 		for _, a := range sub.s.doAll(ctx, calls) {
@@ -428,11 +364,9 @@ func (sub *subscription) leave() error {
 	defer cancel()
 	var places []place
 	var calls []call
-	for p := range sub.views {
+	for p, v := range sub.views {
 		places = append(places, p)
-		calls = append(calls, call{leaveScript, []string{outboxKey(sub.s.tag(p))}, []string{
-			group, sub.name, handedBack, strconv.FormatInt(silentMost.Milliseconds(), 10),
-		}})
+		calls = append(calls, v.kind.outbox(sub.s).leave(sub.s.tag(p), sub))
 	}
 	var errs []error
 	for i, a := range sub.s.doAll(ctx, calls) {

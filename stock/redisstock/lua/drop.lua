@@ -1,5 +1,5 @@
 -- drop forgets one sub-stock.
--- KEYS  1 run  2 buyers  3 outbox  4 left behind  5 transfers  6 restocks
+-- KEYS  all that a sub-stock may have
 -- ARGV  1 channel of events, "" to tell nobody  2 the event
 -- Answers 1 if it was there, else 0.
 if redis.call('UNLINK', unpack(KEYS)) == 0 then return 0 end

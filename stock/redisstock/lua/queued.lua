@@ -1,27 +1,36 @@
 -- queued lists reservations of one sub-stock that are not settled, a part of them at a time.
--- KEYS  1 buyers  2 outbox  3 left behind
--- ARGV  1 id of the message to begin with, "-" for the first  2 how many messages
---       3 1 to list those left behind, too
--- Answers {id of the message to go on with or "", text, …}: each text is a message, its head and
---         for each reservation a line "token buyer", or an empty one if it is settled.
-local buyers, outbox, behind = KEYS[1], KEYS[2], KEYS[3]
-local entries = redis.call('XRANGE', outbox, ARGV[1], '+', 'COUNT', tonumber(ARGV[2]) + 1)
-local answer = {''}
-for i, entry in ipairs(entries) do
-  if i > tonumber(ARGV[2]) then
-    answer[1] = entry[1]
-    break
+-- KEYS  1 buyers  2 left behind  3 outbox, a stream, or the messages of a list
+-- ARGV  1 where to begin: of a stream the id of a message, "-" for the first; of messages a
+--       cursor, 0 for the first  2 how many messages  3 1 to list those left behind, too
+--       4 kind of the outbox: 0 stream, 1 list
+-- Answers {where to go on or "", text, …}: each text is a message, with an empty token for
+--         each reservation that is settled. Those of a list are in no order, and may come twice.
+local buyers, behind, outbox = KEYS[1], KEYS[2], KEYS[3]
+local answer, texts = {''}, {}
+if ARGV[4] == '1' then
+  local scan = redis.call('HSCAN', outbox, ARGV[1], 'COUNT', ARGV[2])
+  if scan[1] ~= '0' then answer[1] = scan[1] end
+  for i = 2, #scan[2], 2 do
+    if scan[2][i] ~= '' then texts[#texts + 1] = scan[2][i] end
   end
-  local fields, get = entry[2], {'HMGET', buyers}
-  for j = 3, #fields, 2 do get[#get + 1] = fields[j] end
-  local found = redis.call(unpack(get))
-  local lines, some = {fields[1]}, false
-  for j = 1, #found do
-    local token = fields[2 * j + 2]
-    lines[j + 1] = ''
-    if found[j] and stateOf(found[j], string.sub(token, 1, 20)) == '0' then
-      lines[j + 1], some = token .. ' ' .. fields[2 * j + 1], true
+else
+  local entries = redis.call('XRANGE', outbox, ARGV[1], '+', 'COUNT', tonumber(ARGV[2]) + 1)
+  for i, entry in ipairs(entries) do
+    if i > tonumber(ARGV[2]) then
+      answer[1] = entry[1]
+    else
+      texts[i] = entry[2][2]
     end
+  end
+end
+for _, text in ipairs(texts) do
+  local head, names, tokens = reservations(text)
+  local found = redis.call('HMGET', buyers, unpack(names))
+  local lines, some = {head}, false
+  for j, token in ipairs(tokens) do
+    local waits = found[j] and stateOf(found[j], string.sub(token, 1, 20)) == '0'
+    lines[2 * j], lines[2 * j + 1] = names[j], waits and token or ''
+    some = some or waits
   end
   if some then answer[#answer + 1] = table.concat(lines, '\n') end
 end

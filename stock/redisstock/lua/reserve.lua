@@ -1,5 +1,5 @@
 -- reserve decides attempts on one sub-stock, in their order, all in one step.
--- KEYS  1 run  2 buyers  3 outbox
+-- KEYS  1 run  2 buyers  3 outbox, a stream; or 3 outbox, a list  4 its messages
 -- ARGV  1 epoch  2 number of sub-stocks  3 what is added to the clock, µs
 --       4 channel that wakes consumers  5 name of the sub-stock for it
 --       6 1 to leave the rest undecided after one that is short, else 0
@@ -12,8 +12,8 @@
 --         {3, verdicts, available, reservations queued, …}: verdicts has one digit per
 --         attempt (Go's stock.Verdict), "." if undecided; then, in order, for each that
 --         is known: ticket, reservations in front; over the limit: ticket or "".
--- The outbox's message has the fields "µs call n1 n2 …" (the numbers of those that were taken), with
--- an empty value, and then for each that was taken its buyer, with the token without key.
+-- The outbox's message is lines: "µs call n1 n2 …" (the numbers of those that were taken), and then for
+-- each that was taken two: its buyer, and the token without key.
 --
 -- Lists are made from ARGV, in place, wherever they can be as long as it: a table that grows, or
 -- a string that is made, for each attempt is what this script spends its time on.
@@ -21,7 +21,7 @@ local HEAD = 8
 local WAKE_EVERY = 20000 -- µs. Consumers look often for longer than this after a wake.
 local KNOWN, MISMATCH, PAUSED, NOT_STARTED, ENDED, OVER, SHORT, TAKEN = '2', '3', '4', '5', '6', '7', '8', '9'
 
-local run, buyers, outbox = KEYS[1], KEYS[2], KEYS[3]
+local run, buyers, outbox, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local meta = redis.call('HMGET', run, 'e', 'k', 'o', 's', 'f', 'l', 'p', 'a', 'q', 'n', 'u', 'b', 'y')
 if not meta[1] then return {0} end
 if meta[1] ~= ARGV[1] then return {1} end
@@ -49,16 +49,9 @@ local twice = ARGV[7] == '1'
 
 local verdicts, extra, changed = {unpack(ARGV, HEAD + 1, HEAD + count)}, {}, {}
 local set = {'HSET', buyers, unpack(ARGV, HEAD + 1)}
-local entry = {'XADD', outbox, 'NOMKSTREAM', '*', '', '', unpack(ARGV, HEAD + 1)}
+local lines = {'', unpack(ARGV, HEAD + 1)}
 local taken, units = 0, 0
 local queued = ' 0' .. int(left + reservations + 1)
-
-local head, numbers = ARGV[8], nil
-if head ~= '-' then
-  numbers = {}
-  for word in string.gmatch(ARGV[8], '%S+') do numbers[#numbers + 1] = word end
-  head = {numbers[1]}
-end
 
 local function ahead(p)
   if p.state ~= '0' and p.state ~= '6' then return 0 end
@@ -118,6 +111,24 @@ local function decide(token, text)
   return TAKEN, token, quantity, plain
 end
 
+-- put puts a message into the outbox, unless that is lost. A stream has ids of its own.
+local function put(at, message)
+  if not messages then return redis.call('XADD', outbox, 'NOMKSTREAM', '*', '', message) end
+  local id = at .. '-' .. int(left + reservations + 1)
+  if redis.call('HLEN', messages) == 0 or redis.call('RPUSHX', outbox, id) == 0 then return false end
+  return redis.call('HSET', messages, id, message)
+end
+
+-- chosen is what orders this call, without the numbers of attempts for which nothing was taken.
+local function chosen()
+  local words = {}
+  for word in string.gmatch(ARGV[8], '%S+') do
+    local i = #words
+    if i == 0 or verdicts[i] == TAKEN then words[i + 1] = word else words[i + 1] = '' end
+  end
+  return (string.gsub(table.concat(words, ' '), ' +', ' '))
+end
+
 for i = 1, count do
   local buyer, token = get[i + 3], ARGV[HEAD + 2 * i]
   local text = found[i + 1]
@@ -137,16 +148,16 @@ for i = 1, count do
     if twice then changed[buyer] = record end
     -- A buyer who is written twice in one go has what was written last.
     set[2 * taken + 1], set[2 * taken + 2] = buyer, record
-    entry[2 * taken + 5], entry[2 * taken + 6] = buyer, plain
-    if numbers then head[#head + 1] = numbers[i + 1] end
+    lines[2 * taken], lines[2 * taken + 1] = buyer, plain
   end
   verdicts[i] = verdict
 end
 
 if taken > 0 then
   -- The outbox first: if it is lost, nothing has been written yet.
-  entry[5] = int(now) .. ' ' .. (numbers and table.concat(head, ' ') or head)
-  if not redis.call(unpack(entry, 1, 2 * taken + 6)) then return {0} end
+  local at = int(now)
+  lines[1] = at .. ' ' .. (taken < count and chosen() or ARGV[8])
+  if not put(at, table.concat(lines, '\n', 1, 2 * taken + 1)) then return {0} end
   redis.call(unpack(set, 1, 2 * taken + 2))
   reservations = reservations + taken
   redis.call('HSET', run, 'a', int(available), 'q', int(meta[9] + units), 'n', int(reservations), 'b', int(meta[12] + taken))
