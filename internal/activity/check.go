@@ -58,10 +58,8 @@ func (o *Operator) Check(a seckill.Activity) []seckill.FieldError {
 	w.within("sub_stocks", int64(a.SubStocks), 1, SubStocksMax)
 	w.within("preload_before_seconds", seconds(a.PreloadBefore), 0, seconds(PreloadBeforeMax))
 	w.within("payment_window_seconds", seconds(a.PaymentWindow), 1, seconds(PaymentWindowMax))
-	w.notYet("challenge", a.Challenge)
-	w.notYet("entry_token", a.EntryToken)
-	if a.Audience != seckill.AudienceEveryone {
-		w.add("audience", seckill.RuleOneOf, string(seckill.AudienceEveryone))
+	if a.Audience != seckill.AudienceEveryone && a.Audience != seckill.AudienceListed {
+		w.add("audience", seckill.RuleOneOf, string(seckill.AudienceEveryone)+", "+string(seckill.AudienceListed))
 	}
 	return append(w, o.CheckRun(a.StartsAt, a.EndsAt, a.Total)...)
 }
@@ -94,13 +92,6 @@ func (w *wrong) text(field, s string, bytesMax int, lines bool) {
 	}
 	if strings.ContainsFunc(s, control) {
 		w.add(field, seckill.RuleFormat, "text without control characters")
-	}
-}
-
-// notYet refuses what this version cannot do, rather than to promise it.
-func (w *wrong) notYet(field string, asked bool) {
-	if asked {
-		w.add(field, seckill.RuleOneOf, "false")
 	}
 }
 

@@ -77,12 +77,15 @@ func (p *pulsing) becomes(server string, beat int64, err error) {
 
 // guarded is a node with a stock that pulses, and a run that somebody else has loaded. It guards, and
 // works as well if it is a worker.
-func guarded(t *testing.T, worker bool) (*house, *pulsing, seckill.Activity) {
+func guarded(t *testing.T, worker bool, c *checker) (*house, *pulsing, seckill.Activity) {
 	t.Helper()
 	h := newHouse(t)
 	p := &pulsing{fakeStock: h.stock, server: "first", marks: map[int64]string{}, has: map[string]bool{}}
 	h.keeper.o.Stock, h.keeper.loader.stock = p, p
 	h.keeper.o.Guards = !worker
+	if c != nil {
+		h.keeper.o.Check = c.check
+	}
 	a := h.create(t, sale(0))
 	must(t, h.registry.Refresh(ctx))
 	must(t, h.keeper.Look(ctx)) // The operator's loader of this house knows no servers.
@@ -104,7 +107,7 @@ func guarded(t *testing.T, worker bool) (*house, *pulsing, seckill.Activity) {
 // know the latest order its run is held and rebuilt, once.
 func TestARunOnAnotherServerIsRebuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
+		h, p, a := guarded(t, true, nil)
 		pass(time.Minute)
 		if got := h.store.get(a.ID); got.Epoch != a.Epoch {
 			t.Fatalf("rebuilt for nothing: %+v", got)
@@ -129,9 +132,8 @@ func TestARunOnAnotherServerIsRebuilt(t *testing.T) {
 // A server that was started again and has lost nothing sells on, and is believed.
 func TestARunThatLostNothingIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
 		c := &checker{sure: true}
-		h.keeper.o.Check = c.check
+		h, p, a := guarded(t, true, c)
 		h.order(p, &a, true)
 		p.becomes("second", 1000, nil)
 		pass(time.Minute)
@@ -144,9 +146,8 @@ func TestARunThatLostNothingIsLeftAlone(t *testing.T) {
 // What it has lost besides orders the sums tell: a cancelled order, say.
 func TestOtherLossesAreFoundBySums(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
 		c := &checker{wrong: "the stock has orders for 1 units that the database does not have", sure: true}
-		h.keeper.o.Check = c.check
+		h, p, a := guarded(t, true, c)
 		p.becomes("second", 1000, nil)
 		pass(2 * time.Second)
 		c.says("", true)
@@ -160,8 +161,7 @@ func TestOtherLossesAreFoundBySums(t *testing.T) {
 // An order that ended while it was looked up is no loss.
 func TestAnOrderThatEndsIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
-		h.keeper.o.Check = (&checker{sure: true}).check
+		h, p, a := guarded(t, true, &checker{sure: true})
 		h.order(p, &a, false)
 		p.becomes("second", 1000, nil)
 		pass(time.Minute)
@@ -174,7 +174,7 @@ func TestAnOrderThatEndsIsNoLoss(t *testing.T) {
 // A count that goes back tells of an older state on the same server.
 func TestAnOlderCountIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
+		h, p, a := guarded(t, true, nil)
 		h.order(p, &a, false)
 		pass(time.Minute)
 		p.becomes("first", 20, nil)
@@ -188,7 +188,7 @@ func TestAnOlderCountIsFound(t *testing.T) {
 // A gateway alone holds the run, for a worker to rebuild when there is one; it rebuilds nothing.
 func TestAGatewayHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, false)
+		h, p, a := guarded(t, false, nil)
 		h.order(p, &a, false)
 		p.becomes("second", 1000, nil)
 		pass(3 * time.Second)
@@ -207,9 +207,8 @@ func TestAGatewayHolds(t *testing.T) {
 // A gateway's doubt about a ticket reaches the workers by the database, too.
 func TestAGatewaysDoubtHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _, a := guarded(t, false)
 		c := &checker{wrong: "the stock does not know order 1", sure: true}
-		h.keeper.o.Check = c.check
+		h, _, a := guarded(t, false, c)
 		h.keeper.Doubt([]string{seckill.NewTicket(a.RunID())})
 		pass(3 * time.Second)
 		if got := h.store.get(a.ID); got.Phase != seckill.PhaseRebuilding || c.count() == 0 {
@@ -221,7 +220,7 @@ func TestAGatewaysDoubtHolds(t *testing.T) {
 // A process that starts on an older stock finds it before anybody can buy.
 func TestALookAtTheStartHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, false)
+		h, p, a := guarded(t, false, nil)
 		h.order(p, &a, false)
 		node := newNode(t, h.store, h.stock)
 		node.keeper.o.Stock, node.keeper.loader.stock = p, p
@@ -237,7 +236,7 @@ func TestALookAtTheStartHolds(t *testing.T) {
 // While the stock or the database is away nothing is concluded; as soon as both are back it is.
 func TestNothingIsConcludedFromSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
+		h, p, a := guarded(t, true, nil)
 		h.order(p, &a, false)
 		p.becomes("second", 1000, errors.New("connection refused"))
 		pass(time.Minute)
@@ -258,7 +257,7 @@ func TestNothingIsConcludedFromSilence(t *testing.T) {
 // Behind a balancer each call may meet another server. That must not keep the sale closed.
 func TestServersThatChangeAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, p, a := guarded(t, true)
+		h, p, a := guarded(t, true, nil)
 		h.order(p, &a, false)
 		for i := range 1200 {
 			p.becomes([]string{"first", "second"}[i%2], int64(1000*i), nil)

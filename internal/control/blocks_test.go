@@ -62,7 +62,7 @@ func TestBlocksAreExact(t *testing.T) {
 		holds := func(b *Block) bool { return b != nil && (b.Until.IsZero() || time.Now().Before(b.Until)) }
 		var older *blocks // And what it said.
 		said := map[key]*Block{}
-		for step := range 300 {
+		for step := range 150 {
 			changes := someChanges(rnd, addr, int64(step))
 			maps.Copy(model, changes)
 			s = s.with(changes)
@@ -72,7 +72,7 @@ func TestBlocksAreExact(t *testing.T) {
 				}
 			}
 			<-time.After(time.Second)
-			for range 100 {
+			for range 40 {
 				ip, user, device := addr(), fmt.Sprint(rnd.IntN(3000)), fmt.Sprint(rnd.IntN(3000))
 				want := holds(model[key{seckill.BlockIP, ip.String()}]) || holds(model[key{seckill.BlockUser, user}]) || holds(model[key{seckill.BlockDevice, device}])
 				for bits := range ip.BitLen() + 1 {

@@ -57,6 +57,7 @@ var carriers = map[string]func(t *testing.T) carrier{
 		_, port, err := net.SplitHostPort(r.Addr)
 		must(t, err)
 		r.Advertised = "127.0.0.2"
+		r.Properties = []string{"channelExpiredTimeout=6000"} // Of consumers that say nothing; two minutes by default.
 		p := testenv.ProxyAt(t, net.JoinHostPort(r.Advertised, port), r.Addr)
 		r.Start(t)
 		url := r.URL("orders")

@@ -227,7 +227,7 @@ func TestCheckEntry(t *testing.T) {
 		want  seckill.Reason
 	}{
 		{"eve", nil, seckill.Blocked}, {"bob", nil, seckill.NotFound}, {"bob", a, seckill.NotEligible}, {"bob", a, seckill.RateLimited},
-		{"", a, seckill.NoReason}, {"ann", a, seckill.NoReason},
+		{"", a, seckill.NoReason}, {"ann", a, seckill.NoReason}, {"ann", a, seckill.NoReason},
 	} {
 		r := request(step.a, step.buyer, "", 1)
 		r.Now = time.Now()
@@ -238,5 +238,11 @@ func TestCheckEntry(t *testing.T) {
 		if got != step.want {
 			t.Errorf("buyer %q, activity there: %v: got %s, want %s", step.buyer, step.a != nil, got, step.want)
 		}
+	}
+	// Who has used up his entries may still buy: that is another budget.
+	r := request(a, "ann", "", 1)
+	r.Now = time.Now()
+	if a := g.Check(r); a.Refusal != nil && a.Refusal.Reason == seckill.RateLimited {
+		t.Error("entries count as purchases")
 	}
 }

@@ -101,6 +101,7 @@ type Request struct {
 	refusal  seckill.Refusal // Room for one that says more than its reason.
 	switches seckill.Switches
 	limited  limited
+	budget   uint64     // Of which kind of requests the limits count it.
 	pass     entry.Pass // Of a good token.
 	entered  bool       // Whether there is a pass.
 	run      *run
@@ -147,7 +148,7 @@ var order = [...]check{
 // Check asks the checks in their order.
 func (g *Gate) Check(r *Request) Answer {
 	r.run, r.buyer, r.known, r.looked, r.repeated, r.entered = nil, buyer{}, false, false, false, false
-	r.switches, r.limited = g.controls.Switches(), limited{}
+	r.switches, r.limited, r.budget = g.controls.Switches(), limited{}, 0
 	for i := range order {
 		if ref := order[i].refuse(g, r); ref != nil {
 			return Answer{Refusal: ref}
@@ -170,7 +171,7 @@ var entryOrder = [...]check{
 
 // CheckEntry asks the checks of an entry in their order. A buyer who is not known yet is "".
 func (g *Gate) CheckEntry(r *Request) *seckill.Refusal {
-	r.switches, r.limited = g.controls.Switches(), limited{}
+	r.switches, r.limited, r.budget = g.controls.Switches(), limited{}, entries
 	for i := range entryOrder {
 		if r.Buyer == "" && entryOrder[i].reason == seckill.NotEligible {
 			continue

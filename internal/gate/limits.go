@@ -18,6 +18,10 @@ type Limits struct {
 	Punish func(buyer string)
 }
 
+// entries is the budget of who wants to enter: it is as great as that of purchases, and apart from it, so that
+// nobody is too fast who enters and then buys.
+const entries = 0x5851f42d4c957f2d
+
 // limited is what the limits said to a request.
 type limited struct {
 	ip, user, device                limit.Result
@@ -29,20 +33,20 @@ func (g *Gate) rateLimited(r *Request) *seckill.Refusal {
 	l := &r.limited
 	worst := time.Duration(-1)
 	if r.Addr.IsValid() && g.limits.IP != nil {
-		l.ip, l.ipAsked = g.limits.IP.Take(g.limits.Keys.Addr(r.Addr), r.Now), true
+		l.ip, l.ipAsked = g.limits.IP.Take(g.limits.Keys.Addr(r.Addr)^r.budget, r.Now), true
 		if !l.ip.OK {
 			worst = l.ip.RetryAfter
 		}
 	}
 	if worst < 0 && r.Buyer != "" && g.limits.User != nil {
-		l.user, l.userAsked = g.limits.User.Take(g.limits.Keys.String(r.Buyer), r.Now), true
+		l.user, l.userAsked = g.limits.User.Take(g.limits.Keys.String(r.Buyer)^r.budget, r.Now), true
 		if !l.user.OK {
 			worst = l.user.RetryAfter
 			g.abused(r)
 		}
 	}
 	if worst < 0 && r.Device != "" && g.limits.Device != nil {
-		l.device, l.deviceAsked = g.limits.Device.Take(g.limits.Keys.String(r.Device), r.Now), true
+		l.device, l.deviceAsked = g.limits.Device.Take(g.limits.Keys.String(r.Device)^r.budget, r.Now), true
 		if !l.device.OK {
 			worst = l.device.RetryAfter
 		}

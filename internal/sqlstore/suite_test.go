@@ -53,6 +53,13 @@ var claims = []struct {
 	{"Nodes", claimNodes},
 	{"SharedKeys", claimSharedKeys},
 	{"Notes", claimNotes},
+	{"Webhooks", claimWebhooks},
+	{"WebhookOutbox", claimWebhookOutbox},
+	{"WebhookPayload", claimWebhookPayload},
+	{"WebhookLease", claimWebhookLease},
+	{"WebhookOrder", claimWebhookOrder},
+	{"WebhookDeliveries", claimWebhookDeliveries},
+	{"WebhookSweep", claimWebhookSweep},
 	{"Chaos", claimChaos},
 }
 

@@ -18,20 +18,22 @@ type Metrics struct {
 
 	// Purchases counts purchase requests by outcome: index seckill.NoReason is
 	// "accepted", the others are the reasons.
-	Purchases       [seckill.Reasons]prometheus.Counter
-	PurchaseSeconds prometheus.Histogram // Of all purchase requests that reached the stock.
-	BatchSize       prometheus.Histogram // Attempts decided by one call of the stock.
-	OrdersWritten   *prometheus.CounterVec
-	OrderLagSeconds prometheus.Histogram // Reserved to confirmed.
-	QueueBacklog    *prometheus.GaugeVec
-	QueueOldest     prometheus.Gauge
-	StockUnits      *prometheus.GaugeVec
-	DeadLetters     prometheus.Gauge
-	SSEClients      prometheus.Gauge
-	Switches        *prometheus.GaugeVec // By name: 1 or 0, or the percent.
-	Blocks          *prometheus.GaugeVec // That are active, by kind.
-	StockSilent     prometheus.Gauge   // Runs whose buyers are refused since the stock does not answer.
-	StockOpened     prometheus.Counter // How often that began.
+	Purchases         [seckill.Reasons]prometheus.Counter
+	PurchaseSeconds   prometheus.Histogram // Of all purchase requests that reached the stock.
+	BatchSize         prometheus.Histogram // Attempts decided by one call of the stock.
+	OrdersWritten     *prometheus.CounterVec
+	OrderLagSeconds   prometheus.Histogram // Reserved to confirmed.
+	QueueBacklog      *prometheus.GaugeVec
+	QueueOldest       prometheus.Gauge
+	StockUnits        *prometheus.GaugeVec
+	DeadLetters       prometheus.Gauge
+	SSEClients        prometheus.Gauge
+	Switches          *prometheus.GaugeVec   // By name: 1 or 0, or the percent.
+	Blocks            *prometheus.GaugeVec   // That are active, by kind.
+	WebhookDeliveries *prometheus.CounterVec // Attempts by outcome: delivered, failed, given_up.
+	WebhookPending    prometheus.Gauge
+	StockSilent       prometheus.Gauge   // Runs whose buyers are refused since the stock does not answer.
+	StockOpened       prometheus.Counter // How often that began.
 }
 
 // New makes the metrics of a process.
@@ -80,6 +82,20 @@ func New(version string) *Metrics {
 	m.SSEClients = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_sse_clients", Help: "Buyers that wait on a stream of events.",
 	})
+	m.control()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_build_info", Help: "Always 1; the labels tell what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.Registry.MustRegister(m.WebhookDeliveries, m.WebhookPending, purchases, m.PurchaseSeconds, m.BatchSize, m.OrdersWritten, m.OrderLagSeconds,
+		m.QueueBacklog, m.QueueOldest, m.StockUnits, m.DeadLetters, m.SSEClients, m.StockSilent, m.StockOpened, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// control makes the metrics of what operators turn, and of what acts by itself.
+func (m *Metrics) control() {
 	m.StockSilent = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_stock_silent", Help: "Runs whose buyers are refused as busy, since the stock does not answer.",
 	})
@@ -92,13 +108,14 @@ func New(version string) *Metrics {
 	m.Blocks = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "seckill_blocks", Help: "Blocks that this node knows, by what they look at.",
 	}, []string{"kind"})
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "seckill_build_info", Help: "Always 1; the labels tell what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	m.WebhookDeliveries = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_webhook_deliveries_total", Help: "Attempts to deliver an event to a webhook, by how they ended.",
+	}, []string{"outcome"})
+	for _, outcome := range []string{"delivered", "failed", "given_up"} {
+		m.WebhookDeliveries.WithLabelValues(outcome)
+	}
+	m.WebhookPending = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_webhook_pending", Help: "Events that wait to be delivered to a webhook.",
 	})
-	build.Set(1)
-	m.Registry.MustRegister(purchases, m.PurchaseSeconds, m.BatchSize, m.OrdersWritten, m.OrderLagSeconds,
-		m.QueueBacklog, m.QueueOldest, m.StockUnits, m.DeadLetters, m.SSEClients, m.StockSilent, m.StockOpened, m.Switches, m.Blocks, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	m.Registry.MustRegister(m.Switches, m.Blocks)
 }

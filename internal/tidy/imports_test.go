@@ -39,10 +39,11 @@ var directions = []direction{
 	{pkg: "internal/order", may: []string{".", "stock", "queue", "internal/telemetry"}},
 	{pkg: "internal/reconcile", may: []string{".", "stock", "internal/telemetry"}},
 	{pkg: "internal/activity", may: []string{".", "stock", "internal/telemetry"}},
+	{pkg: "internal/webhook", may: []string{".", "internal/telemetry"}},
 	{pkg: "internal/admin", may: []string{".", "stock", "internal/problem", "internal/telemetry", "internal/strictjson"}},
 
 	// The database serves the contracts that the stages declare.
-	{pkg: "internal/sqlstore", may: []string{".", "internal/entry", "internal/control", "internal/control", "internal/order", "internal/activity", "internal/admin", "internal/reconcile"}},
+	{pkg: "internal/sqlstore", may: []string{".", "internal/entry", "internal/control", "internal/control", "internal/order", "internal/activity", "internal/admin", "internal/reconcile", "internal/webhook"}},
 
 	// Help for all, that knows nobody.
 	{pkg: "internal/entry", may: []string{"."}},
