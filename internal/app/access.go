@@ -70,6 +70,11 @@ func (a *App) openLimits(ctx context.Context) (err error) {
 	return err
 }
 
+// blockUnpaid keeps a buyer out for a while who lets order after order expire.
+func (a *App) blockUnpaid(buyer string, run seckill.RunID, times int) {
+	a.board.BlockFor(seckill.BlockUser, buyer, a.config.UnpaidBlock, fmt.Sprintf("let %d orders of activity %d, run %d, expire unpaid", times, run.Activity, run.Run))
+}
+
 // settlesLimits is a stock in which gateways can settle limits with one another.
 type settlesLimits interface {
 	Eval(ctx context.Context, script string, keys, args []string) ([]int64, error)

@@ -34,6 +34,7 @@ import (
 	"seckill/internal/reserve"
 	"seckill/internal/sqlstore"
 	"seckill/internal/telemetry"
+	"seckill/internal/tracing"
 	"seckill/queue"
 	"seckill/stock"
 )
@@ -53,6 +54,7 @@ type App struct {
 	door       *entry.Door
 	limits     gate.Limits
 	metrics    *telemetry.Metrics
+	tracer     *tracing.Tracer // Nil: nothing is traced.
 	registry   *activity.Registry
 	keeper     *activity.Keeper
 	operator   *activity.Operator
@@ -103,6 +105,9 @@ func New(ctx context.Context, c config.Config, version string, log *slog.Logger)
 			err = errors.Join(err, a.close())
 		}
 	}()
+	if err := a.openTraces(ctx, version); err != nil {
+		return nil, err
+	}
 	if err := a.open(ctx); err != nil {
 		return nil, err
 	}
@@ -166,8 +171,8 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	a.reserver = reserve.New(a.stock, a.metrics, reserve.Options{Timeout: a.config.ReserveTimeout, Log: a.log})
-	a.desk = &order.Desk{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
+	a.reserver = reserve.New(a.stock, a.metrics, reserve.Options{Timeout: a.config.ReserveTimeout, Log: a.log, Tracer: a.tracer})
+	a.desk = &order.Desk{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt, Hold: a.config.ReturnWindow > 0}
 	a.reconciler, err = reconcile.New(reconcile.Options{
 		Store: a.database, Facts: a.facts, Stock: a.stock, Activities: a.registry, Log: a.log,
 		Backlog: func(ctx context.Context) (int64, time.Time, error) {
@@ -185,7 +190,7 @@ func (a *App) wire() (err error) {
 	}
 	a.public, err = api.New(api.Options{
 		Activities: a.registry, Reserver: a.reserver, Outcomes: a.reserver, Desk: a.desk, Auth: a.identity,
-		Metrics: a.metrics, Log: a.log, Page: page.Get, SimulatePayment: a.config.SimulatePayment,
+		Metrics: a.metrics, Log: a.log, Tracer: a.tracer, Page: page.Get, SimulatePayment: a.config.SimulatePayment,
 		ReserveTimeout: a.config.ReserveTimeout, Proxies: proxies(&a.config), Gate: a.gate(),
 	})
 	if err != nil {

@@ -23,7 +23,11 @@ import (
 // openStock chooses the driver by the setting. There is no registry of drivers: this is it.
 func openStock(ctx context.Context, c *config.Config, log *slog.Logger) (stock.Stock, error) {
 	if c.Stock.Engine == config.Redis {
-		redis, err := redisstock.Open(ctx, redisstock.Options{URL: c.Stock.URL.Reveal(), KeepFor: max(c.Retention, time.Minute), Log: log})
+		form := "stream"
+		if c.Queue.Engine == config.RedisList {
+			form = "list"
+		}
+		redis, err := redisstock.Open(ctx, redisstock.Options{URL: c.Stock.URL.Reveal(), Outbox: form, KeepFor: max(c.Retention, time.Minute), Log: log})
 		if err != nil {
 			return nil, fmt.Errorf("open the stock in Redis: %w", err)
 		}

@@ -37,15 +37,18 @@ func (a *App) startJobs(start func(name string, run func(context.Context) error)
 		return
 	}
 	writer := &order.Writer{
-		Source: a.queue, Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log,
+		Source: a.queue, Store: a.database, Stock: a.stock, Metrics: a.metrics, Log: a.log, Tracer: a.tracer,
 		BatchMax: a.config.WriteBatchMax, AttemptsMax: a.config.WriteAttemptsMax, Grace: a.config.DrainTimeout / 4, Unknown: a.keeper.Doubt,
 	}
-	expirer := &order.Expirer{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
-	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt}
+	expirer := &order.Expirer{
+		Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt,
+		Hold: a.config.ReturnWindow > 0, UnpaidMax: a.config.UnpaidMax, Unpaid: a.blockUnpaid,
+	}
+	settler := &order.Settler{Store: a.database, Stock: a.stock, Log: a.log, Unknown: a.keeper.Doubt, ReturnWindow: a.config.ReturnWindow}
 
 	start("keeper", a.keeper.Run)
 	if a.broker != nil {
-		start("relay", (&relay.Relay{Outbox: a.stock.Outbox(), Broker: a.broker, Log: a.log}).Run)
+		start("relay", (&relay.Relay{Outbox: a.stock.Outbox(), Broker: a.broker, Log: a.log, Tracer: a.tracer}).Run)
 	}
 	start("order writer", a.whileConsuming(writer.Run))
 	start("expirer", expirer.Run)

@@ -23,6 +23,7 @@ type carrier struct {
 	stock, queue string // The settings.
 	kill, start  func()
 	cut, heal    func()
+	redis        *testenv.RedisServer // Where the stock's outbox is the queue.
 	// open is a handle of the test's own on a broker; nil where the stock's outbox is the queue.
 	open func(ctx context.Context) (queue.Queue, error)
 }
@@ -38,7 +39,9 @@ var carriers = map[string]func(t *testing.T) carrier{
 		url := r.URLFor(testenv.RabbitOwner, p.Addr) + "?queue=orders"
 		return carrier{
 			stock: testenv.Redis(t).URL(), queue: url, kill: r.Kill, start: func() { r.Start(t) }, cut: p.Cut, heal: p.Heal,
-			open: func(ctx context.Context) (queue.Queue, error) { return rabbitqueue.Open(ctx, rabbitqueue.Options{URL: url}) },
+			open: func(ctx context.Context) (queue.Queue, error) {
+				return rabbitqueue.Open(ctx, rabbitqueue.Options{URL: url})
+			},
 		}
 	},
 	"Kafka": func(t *testing.T) carrier {
@@ -49,7 +52,9 @@ var carriers = map[string]func(t *testing.T) carrier{
 		url := "kafka://" + p.Addr + "/orders"
 		return carrier{
 			stock: testenv.Redis(t).URL(), queue: url, kill: k.Kill, start: func() { k.Start(t) }, cut: p.Cut, heal: p.Heal,
-			open: func(ctx context.Context) (queue.Queue, error) { return kafkaqueue.Open(ctx, kafkaqueue.Options{URL: url}) },
+			open: func(ctx context.Context) (queue.Queue, error) {
+				return kafkaqueue.Open(ctx, kafkaqueue.Options{URL: url})
+			},
 		}
 	},
 	"RocketMQ": func(t *testing.T) carrier {
@@ -63,7 +68,9 @@ var carriers = map[string]func(t *testing.T) carrier{
 		url := r.URL("orders")
 		return carrier{
 			stock: testenv.Redis(t).URL(), queue: url, kill: r.Kill, start: func() { r.Start(t) }, cut: p.Cut, heal: p.Heal,
-			open: func(ctx context.Context) (queue.Queue, error) { return rocketqueue.Open(ctx, rocketqueue.Options{URL: url}) },
+			open: func(ctx context.Context) (queue.Queue, error) {
+				return rocketqueue.Open(ctx, rocketqueue.Options{URL: url})
+			},
 		}
 	},
 }
@@ -72,7 +79,10 @@ var carriers = map[string]func(t *testing.T) carrier{
 func inRedis(t *testing.T, name string) carrier {
 	redis := testenv.Redis(t, testenv.RedisAOF...)
 	p := testenv.Proxy(t, redis.Addr)
-	return carrier{stock: "redis://" + p.Addr, queue: name, kill: redis.Kill, start: func() { redis.Start(t) }, cut: p.Cut, heal: p.Heal}
+	return carrier{
+		redis: redis,
+		stock: "redis://" + p.Addr, queue: name, kill: redis.Kill, start: func() { redis.Start(t) }, cut: p.Cut, heal: p.Heal,
+	}
 }
 
 // cutFor is how long connections to a queue's server are cut.
@@ -233,8 +243,13 @@ func sendNonsense(t *testing.T, c carrier) {
 // traitsAsDocumented holds the table of docs/queues.md to what the driver says, which its own suite
 // holds to what it does.
 func traitsAsDocumented(t *testing.T, name string, c carrier) {
-	if c.open == nil {
-		return // An outbox has no traits of its own.
+	if c.open == nil { // An outbox has no traits of its own, but it has to be the one that was asked for.
+		answer, _ := c.redis.Must(t, "SCAN", "0", "COUNT", "100000", "TYPE", "stream").([]any)
+		streams := answer[1].([]any)
+		if isStream := c.queue == "redis-stream"; isStream != (len(streams) > 0) {
+			t.Errorf("the queue is to be %s, and there are %d streams", c.queue, len(streams))
+		}
+		return
 	}
 	page, err := os.ReadFile("../../docs/queues.md")
 	must(t, err)

@@ -31,6 +31,7 @@ func openMySQL(rawURL string, o Options) (*DB, error) {
 	pool.SetMaxIdleConns(o.ConnsMax)
 	// Shorter than what servers, proxies and balancers allow an idle connection.
 	pool.SetConnMaxLifetime(3 * time.Minute)
+	pool.SetConnMaxIdleTime(idleFor)
 	return &DB{write: pool, read: pool, ids: newIDMaker(time.Now), dialect: dialect{
 		name: "mysql", goose: goose.DialectMySQL, where: "mysql://" + c.Addr + "/" + c.DBName,
 		clock:   func() string { return "UTC_TIMESTAMP(6)" },
@@ -84,10 +85,19 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 	c.Params = map[string]string{
 		"time_zone": "'+00:00'",
 		// A value that does not fit is an error, however the server is set up.
-		"sql_mode": "CONCAT(@@sql_mode,',STRICT_ALL_TABLES')",
+		"sql_mode":     "CONCAT(@@sql_mode,',STRICT_ALL_TABLES')",
+		"wait_timeout": silentFor,
 	}
 	return c, nil
 }
+
+// silentFor is after how many seconds of silence the server gives a connection up. A process that stands
+// still in the middle of a transaction (a frozen machine) would otherwise keep the row of the
+// stock locked for hours. The pool closes idle connections well before, after idleFor.
+const (
+	silentFor = "10"
+	idleFor   = 4 * time.Second
+)
 
 // readCommitted makes connections of that isolation. The name of the variable is not
 // the same in MySQL and MariaDB; this statement is.
@@ -162,6 +172,10 @@ func lockName(ctx context.Context, db *sql.DB) (unlock func() error, err error) 
 	if err != nil {
 		return nil, err
 	}
+	// It is silent while another connection migrates.
+	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout = 28800"); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	const lock = "CONCAT('seckill.migrate.', LEFT(DATABASE(), 40))"
 	for {
 		var got sql.NullInt64
@@ -172,7 +186,8 @@ func lockName(ctx context.Context, db *sql.DB) (unlock func() error, err error) 
 		if got.Int64 == 1 {
 			return func() error {
 				_, err := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+lock+")")
-				return errors.Join(err, conn.Close())
+				_, err2 := conn.ExecContext(context.WithoutCancel(ctx), "SET SESSION wait_timeout = "+silentFor)
+				return errors.Join(err, err2, conn.Close())
 			}, nil
 		}
 	}
