@@ -2,7 +2,6 @@ package redisstock
 
 import (
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"sync"
@@ -61,20 +60,13 @@ func BenchmarkReserveCluster(b *testing.B) {
 // BenchmarkArticle is the article's script by redis-benchmark, 32 calls in a pipeline.
 func BenchmarkArticle(b *testing.B) {
 	redis := testenv.Redis(b, testenv.RedisAOF...)
-	_, port := hostPortOf(redis.Addr)
 	redis.Must(b, "SET", "{seckill}:stock:1", "1000000000")
 	sha := redis.Must(b, "SCRIPT", "LOAD", articleScript).(string)
 	report := cpu(b, redis)
 	b.ResetTimer()
-	out, err := exec.CommandContext(b.Context(), "redis-benchmark", "-p", port, "-P", "32", "-c", "50", "-n", strconv.Itoa(max(b.N, 1000)),
-		"-r", "1000000000", "-q", "EVALSHA", sha, "2", "{seckill}:stock:1", "{seckill}:users:1", "__rand_int__").CombinedOutput()
+	rate := article(b, redis, sha, max(b.N, 1000))
 	b.StopTimer()
 	report()
-	found := regexp.MustCompile(`([0-9.]+) requests per second`).FindSubmatch(out)
-	if err != nil || found == nil {
-		b.Fatalf("redis-benchmark: %v\n%s", err, out)
-	}
-	rate, _ := strconv.ParseFloat(string(found[1]), 64)
 	b.ReportMetric(rate, "decisions/s")
 }
 

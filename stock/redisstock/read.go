@@ -227,7 +227,9 @@ func parseMessage(run seckill.RunID, text string) ([]waiting, error) {
 		var own string
 		own, w.Quantity, w.Slot, err = parseToken(token)
 		if i < len(numbers) && err == nil {
-			w.number, err = strconv.Atoi(numbers[i])
+			var batch int64
+			batch, w.number, err = parseNumber(numbers[i])
+			w.call = fmt.Sprint(call, ".", batch)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("message has the reservation %q", token)

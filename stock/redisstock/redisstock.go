@@ -22,12 +22,14 @@ package redisstock
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -106,6 +108,9 @@ type Stock struct {
 	tags    tags
 	known   knownRuns
 	flights flights
+	lanes   lanes
+	process string       // Names this process in outboxes.
+	batches atomic.Int64 // Counts calls of Reserve.
 	hub     hub
 
 	// interrupt is called between the steps of what takes several, in tests; an error ends it there.
@@ -124,6 +129,7 @@ func Open(ctx context.Context, o Options) (*Stock, error) {
 	s := &Stock{
 		prefix: o.Prefix, timeout: o.CallTimeout, keep: o.KeepFor, claim: o.ClaimAfter, log: o.Log,
 		offset:    fmt.Sprint(o.ClockOffset.Microseconds()),
+		process:   rand.Text()[:10],
 		slots:     make(chan struct{}, flightsMax),
 		interrupt: func(string) error { return nil },
 	}
@@ -133,6 +139,7 @@ func Open(ctx context.Context, o Options) (*Stock, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.tags.of = map[place]string{}
 	s.known.runs = map[seckill.RunID]*split{}
+	s.lanes.lanes = map[laneKey]*lane{}
 	s.flights.under = map[flightKey]*flight{}
 	s.hub.start(s)
 	if client.TLSConfig != nil && o.TLS != nil {
@@ -272,6 +279,8 @@ func (s *Stock) Close() error {
 		// Whoever starts a worker does so under one of these, and sees that it is over.
 		s.flights.mu.Lock()
 		s.flights.mu.Unlock() //nolint:staticcheck // See above.
+		s.lanes.mu.Lock()
+		s.lanes.mu.Unlock() //nolint:staticcheck // See above.
 		s.workers.Wait()
 		if s.client != nil {
 			s.client.Close()

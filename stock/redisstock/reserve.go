@@ -98,7 +98,7 @@ type batch struct {
 	sp        *split
 	attempts  []seckill.Attempt
 	decisions []stock.Decision
-	id        string // Names the call in outboxes, if it goes to several.
+	id        int64 // Of this call in this process, if the run is split.
 }
 
 // alone decides on a stock that is not split.
@@ -143,45 +143,62 @@ type part struct {
 // left out, if stop asks for leaving out what comes after one that is short, and an error
 // or nil for each group.
 func (b *batch) ask(ctx context.Context, groups []part, stop bool) (out []int, errs []error) {
-	calls := make([]call, len(groups))
-	for i, g := range groups {
-		calls[i] = b.call(g, stop)
-	}
 	errs = make([]error, len(groups))
-	for i, a := range b.s.doAll(ctx, calls) {
-		err := a.err
+	note := func(i int, d decided, err error) {
 		if err == nil {
 			var rest []int
-			rest, err = b.read(groups[i], a)
+			rest, err = b.read(groups[i], d)
 			out = append(out, rest...)
 		}
 		errs[i] = err
 	}
+	if b.sp.subs == 1 {
+		calls := make([]call, len(groups))
+		for i, g := range groups {
+			buyers, tokens := copyOf(b.sp.run, b.attempts, g.at)
+			calls[i] = b.s.reserveCall(b.lane(g), buyers, tokens, "-", stop)
+		}
+		for i, a := range b.s.doAll(ctx, calls) {
+			d, err := readDecided(a, len(groups[i].at))
+			note(i, d, err)
+		}
+		return out, errs
+	}
+	waiters := make([]*waiter, len(groups))
+	for i, g := range groups {
+		w := &waiter{ctx: ctx, stop: stop, done: make(chan struct{})}
+		w.buyers, w.tokens = copyOf(b.sp.run, b.attempts, g.at)
+		var numbers []byte
+		for _, i := range g.at {
+			numbers = number(numbers, b.id, i)
+		}
+		w.numbers = string(numbers)
+		if errs[i] = b.s.submit(b.lane(g), w); errs[i] == nil {
+			waiters[i] = w
+		}
+	}
+	for i, w := range waiters {
+		if w == nil {
+			continue
+		}
+		select {
+		case <-w.done:
+			note(i, w.decided, w.err)
+			continue
+		default:
+		}
+		select {
+		case <-w.done:
+			note(i, w.decided, w.err)
+		case <-ctx.Done():
+			errs[i] = fmt.Errorf("%w: %w", errSlow, context.Cause(ctx))
+		}
+	}
 	return out, errs
 }
 
-// call is the call of the script for a group.
-func (b *batch) call(g part, stop bool) call {
-	tag := b.s.tag(place{b.sp.run, g.sub})
-	args := make([]string, 8, 8+2*len(g.at))
-	args[0], args[1] = strconv.FormatInt(b.sp.epoch, 10), strconv.Itoa(b.sp.subs)
-	args[2], args[3], args[4] = b.s.offset, b.s.wakeChannel(), placeName(place{b.sp.run, g.sub})
-	args[5], args[6], args[7] = bit(stop), bit(b.twice(g.at)), "-"
-	if b.id != "" {
-		numbers := append([]byte(nil), b.id...)
-		for _, i := range g.at {
-			numbers = strconv.AppendInt(append(numbers, ' '), int64(i), 10)
-		}
-		args[7] = string(numbers)
-	}
-	for _, i := range g.at {
-		a := &b.attempts[i]
-		// The caller's strings may be views of a buffer that is used again while a call that
-		// was given up is still under way.
-		args = append(args, strings.Clone(a.Buyer), token(b.sp.run, a))
-	}
-	keys := append([]string{runKey(tag), buyersKey(tag)}, b.sp.kindOf(g.sub).outbox(b.s).keys(tag)...)
-	return call{reserveScript, keys, args}
+func (b *batch) lane(g part) laneKey {
+	return laneKey{place{b.sp.run, g.sub}, b.sp.subs, b.sp.epoch, b.sp.kindOf(g.sub)}
 }
 
 const (
@@ -189,18 +206,6 @@ const (
 	foreign      = "????????????????????"
 	digestLength = 8
 )
-
-// twice tells whether a buyer is among the attempts more than once.
-func (b *batch) twice(at []int) bool {
-	if len(at) == 1 {
-		return false
-	}
-	seen := make(map[string]struct{}, len(at))
-	for _, i := range at {
-		seen[b.attempts[i].Buyer] = struct{}{}
-	}
-	return len(seen) < len(at)
-}
 
 // token writes an attempt as the scripts take it; see record.lua.
 func token(run seckill.RunID, a *seckill.Attempt) string {
@@ -271,43 +276,23 @@ func digest(key string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:digestLength*3/4])
 }
 
-// read notes the answer for a group, and returns those that were left undecided.
-func (b *batch) read(g part, a answer) (out []int, err error) {
-	fields, err := a.ToArray()
-	if err != nil || len(fields) == 0 {
-		return nil, fmt.Errorf("reserve answers nothing: %w", err)
-	}
-	code, err := fields[0].AsInt64()
-	switch {
-	case err != nil:
-		return nil, err
-	case code == reserveOtherSplit:
+// read notes what is decided for a group, and returns those that were left undecided.
+func (b *batch) read(g part, d decided) (out []int, err error) {
+	switch d.code {
+	case reserveOtherSplit:
 		return nil, errOtherSplit
-	case code == reserveNotLoaded || code == reserveStale:
+	case reserveNotLoaded, reserveStale:
 		for _, i := range g.at {
 			b.decisions[i] = stock.Decision{Verdict: stock.NotLoaded}
-			if code == reserveStale {
+			if d.code == reserveStale {
 				b.decisions[i].Verdict = stock.Stale
 			}
 		}
 		b.s.known.forget(b.sp.run)
 		return nil, nil
 	}
-	verdicts, err := fields[1].ToString()
-	if err != nil {
-		return nil, err
-	}
-	available, err := fields[2].AsInt64()
-	if err != nil {
-		return nil, err
-	}
-	reservations, err := fields[3].AsInt64()
-	if err != nil || len(verdicts) != len(g.at) {
-		return nil, fmt.Errorf("reserve answers %d of %d attempts: %w", len(verdicts), len(g.at), err)
-	}
-	b.sp.set(g.sub, available)
-	reservations -= int64(strings.Count(verdicts, string('0'+rune(stock.Taken))))
-	return b.note(g, verdicts, reservations, fields[4:])
+	b.sp.set(g.sub, d.available)
+	return b.note(g, d.verdicts, d.before, d.extra)
 }
 
 // note takes apart what the script says of each attempt. reservations are those that were

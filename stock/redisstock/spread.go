@@ -2,8 +2,8 @@ package redisstock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +12,7 @@ import (
 
 // Attempts on a run that is split, in short:
 //
-//   - A buyer's home decides about him. Homes are asked at once, each in one call.
+//   - A buyer's home decides about him. Homes are asked at once, each in one call; see lane.go.
 //   - What a home is short of is fetched from others before the buyer hears anything; see
 //     transfer.go. That nothing is left is said after all have been looked at twice.
 //   - Attempts of one call are decided in their order as far as one process can see: up to
@@ -22,9 +22,10 @@ import (
 //
 // spread decides on a stock that is split.
 func (b *batch) spread(ctx context.Context) error {
-	if len(b.attempts) > 1 {
-		b.id = rand.Text()[:10]
+	if len(b.attempts) >= 1<<batchBits {
+		return fmt.Errorf("%d attempts are too many", len(b.attempts))
 	}
+	b.id = b.s.batches.Add(1)
 	for i := range b.decisions {
 		b.decisions[i].Verdict = stock.Unknown
 	}

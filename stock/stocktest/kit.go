@@ -271,7 +271,7 @@ func (k *kit) nothing(sub queue.Subscription) {
 }
 
 func verdict(v stock.Verdict) string {
-	names := []string{"NotLoaded", "Stale", "Known", "KeyMismatch", "Paused", "NotStarted", "Ended", "OverLimit", "Short", "Taken"}
+	names := []string{"NotLoaded", "Stale", "Known", "KeyMismatch", "Paused", "NotStarted", "Ended", "OverLimit", "Short", "Taken", "Replayed", "Unknown"}
 	if int(v) < len(names) {
 		return names[v]
 	}

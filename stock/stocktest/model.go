@@ -81,6 +81,9 @@ func (m *model) decide(id seckill.RunID, epoch int64, a seckill.Attempt) stock.D
 	}
 	for _, p := range r.purchases {
 		if p.ticket == a.Ticket {
+			if p.key != "" && p.key != a.Key {
+				return stock.Decision{Verdict: stock.Replayed, Left: r.available}
+			}
 			return stock.Decision{Verdict: stock.Known, Ticket: p.ticket, Left: r.available}
 		}
 	}

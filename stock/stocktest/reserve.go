@@ -129,6 +129,28 @@ func sameTicketSameAnswer(k *kit) {
 	k.wantLevel(10, 0, 0, 0)
 }
 
+// A ticket that was taken with one key is not taken, nor told of, with another; with the first it is
+// known, and all of that holds when its order has ended, too.
+func ticketWithAnotherKey(k *kit) {
+	k.load(10, 9)
+	a := k.keyed("ann", 1, "key")
+	k.ask(a, stock.Taken)
+	other, none := a, a
+	other.Key, none.Key = "other", ""
+	check := func() {
+		k.ask(other, stock.Replayed)
+		k.ask(none, stock.Replayed)
+		if d := k.ask(a, stock.Known); d.Ticket != a.Ticket {
+			k.Fatalf("got ticket %q, want %q", d.Ticket, a.Ticket)
+		}
+	}
+	check()
+	k.settle(k.ordered("ann", a.Ticket, 1, seckill.AwaitingPayment))
+	k.settle(k.ordered("ann", a.Ticket, 1, seckill.Cancelled))
+	check()
+	k.wantLevel(10, 0, 0, 0)
+}
+
 // A key with another quantity is a mistake of the caller's, and takes nothing.
 func keyWithAnotherQuantity(k *kit) {
 	k.load(10, 9)

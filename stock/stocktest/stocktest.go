@@ -39,6 +39,7 @@ func claims() map[string]func(*kit) {
 		"OneKeyAtOnceOneUnit":           oneKeyAtOnceOneUnit,
 		"SameTicketSameAnswer":          sameTicketSameAnswer,
 		"KeyWithAnotherQuantity":        keyWithAnotherQuantity,
+		"TicketWithAnotherKey":          ticketWithAnotherKey,
 		"KeysAreTheBuyersOwn":           keysAreTheBuyersOwn,
 		"KnownWhateverTheTime":          knownWhateverTheTime,
 		"LimitPerBuyer":                 limitPerBuyer,

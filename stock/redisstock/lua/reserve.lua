@@ -4,22 +4,22 @@
 --       4 channel that wakes consumers  5 name of the sub-stock for it
 --       6 1 to leave the rest undecided after one that is short, else 0
 --       7 1 if a buyer is among the attempts twice, else 0
---       8 what orders this call among those of other sub-stocks: "-", or "call n1 n2 …" with
---         the number of each attempt
+--       8 what orders attempts among those at other sub-stocks: "-", or "process n1 n2 …" with
+--         the number of each attempt in that process
 --       then for each attempt: buyer, token (see record.lua) without a slot. That of a
 --       ticket which is not of this run begins with "?" and is longer than 20.
 -- Answers {code}: 0 not loaded  1 another epoch is in place  2 another number of sub-stocks
---         {3, verdicts, available, reservations queued, …}: verdicts has one digit per
---         attempt (Go's stock.Verdict), "." if undecided; then, in order, for each that
+--         {3, verdicts, available, reservations queued, …}: verdicts has one sign per
+--         attempt (Go's stock.Verdict, counted from "0"), "." if undecided; then, in order, for each that
 --         is known: ticket, reservations in front; over the limit: ticket or "".
--- The outbox's message is lines: "µs call n1 n2 …" (the numbers of those that were taken), and then for
+-- The outbox's message is lines: "µs process n1 n2 …" (the numbers of those that were taken), and then for
 -- each that was taken two: its buyer, and the token without key.
 --
 -- Lists are made from ARGV, in place, wherever they can be as long as it: a table that grows, or
 -- a string that is made, for each attempt is what this script spends its time on.
 local HEAD = 8
 local WAKE_EVERY = 20000 -- µs. Consumers look often for longer than this after a wake.
-local KNOWN, MISMATCH, PAUSED, NOT_STARTED, ENDED, OVER, SHORT, TAKEN = '2', '3', '4', '5', '6', '7', '8', '9'
+local KNOWN, MISMATCH, PAUSED, NOT_STARTED, ENDED, OVER, SHORT, TAKEN, REPLAYED = '2', '3', '4', '5', '6', '7', '8', '9', ':'
 
 local run, buyers, outbox, messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local meta = redis.call('HMGET', run, 'e', 'k', 'o', 's', 'f', 'l', 'p', 'a', 'q', 'n', 'u', 'b', 'y')
@@ -84,6 +84,7 @@ local function decide(token, text)
   if text then
     local byTicket, byKey
     byTicket, byKey, sum, latest, slot = held(parse(text), string.sub(token, 1, 20), key)
+    if byTicket and byTicket.key ~= '' and byTicket.key ~= key then return REPLAYED end
     local p = byTicket or byKey
     if p and (byTicket or p.quantity == quantity) then
       extra[#extra + 1] = p.ticket

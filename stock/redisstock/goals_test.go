@@ -1,0 +1,198 @@
+package redisstock
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"seckill"
+	"seckill/internal/testenv"
+	"seckill/stock"
+)
+
+// goalRounds is in how many rounds the two sides of a goal take turns, so that whatever else runs
+// on the machine slows both. The middle of their ratios counts.
+const goalRounds = 5
+
+// seller sells to ever new buyers.
+type seller struct {
+	s       *Stock
+	run     seckill.RunID
+	servers []*testenv.RedisServer
+	next    int64
+}
+
+func newSeller(b *testing.B, s *Stock, subs int, servers ...*testenv.RedisServer) *seller {
+	run, now := seckill.RunID{Activity: 1, Run: 1}, time.Now()
+	spec := stock.Spec{Run: run, Epoch: 1, Units: 1 << 30, Limit: 1, SubStocks: subs, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour)}
+	if err := s.Load(b.Context(), spec); err != nil {
+		b.Fatal(err)
+	}
+	return &seller{s: s, run: run, servers: servers}
+}
+
+// sell decides n attempts by calls of 200, eight at once, and tells what one cost.
+func (x *seller) sell(b *testing.B, n int) (cpu, wall float64) {
+	const batch, callers = 200, 8
+	before, begin := x.cpu(b), time.Now()
+	var left atomic.Int64
+	left.Store(int64(n / batch))
+	var next atomic.Int64
+	next.Store(x.next)
+	var wait sync.WaitGroup
+	for range callers {
+		wait.Go(func() {
+			mine := make([]seckill.Attempt, batch)
+			for left.Add(-1) >= 0 {
+				from := next.Add(batch) - batch
+				for i := range mine {
+					buyer := fmt.Sprintf("%08x-6ad6-4b0b-8d7e-%012x", from+int64(i), from)
+					mine[i] = seckill.Attempt{Ticket: seckill.NewTicket(x.run), Buyer: buyer, Quantity: 1}
+				}
+				ds, err := x.s.Reserve(b.Context(), x.run, 1, mine)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				for _, d := range ds {
+					if d.Verdict != stock.Taken {
+						b.Errorf("got %+v", d)
+						return
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	x.next = next.Load()
+	sold := float64(n / batch * batch)
+	return float64(x.cpu(b)-before) / sold, float64(time.Since(begin).Nanoseconds()) / sold
+}
+
+// cpu is what the servers have used, in ns.
+func (x *seller) cpu(b *testing.B) (ns int64) {
+	for _, r := range x.servers {
+		ns += redisCPU(b, r).Nanoseconds()
+	}
+	return ns
+}
+
+// calls counts calls of scripts.
+func (x *seller) calls(b *testing.B) (n float64) {
+	for _, r := range x.servers {
+		stats := r.Must(b, "INFO", "commandstats").(string)
+		if m := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats); m != nil {
+			calls, _ := strconv.ParseFloat(m[1], 64)
+			n += calls
+		}
+	}
+	return n
+}
+
+// reportRatio reports the middle of ratios, and the lowest and highest.
+func reportRatio(b *testing.B, name string, ratios []float64) {
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[0], name+"-least")
+	b.ReportMetric(ratios[len(ratios)/2], name)
+	b.ReportMetric(ratios[len(ratios)-1], name+"-most")
+}
+
+// BenchmarkGoalP3 compares decisions through this package with the article's script by
+// redis-benchmark, 32 calls in a pipeline, both on a Redis that writes an append-only file: by
+// the clock ("faster") and by the CPU time of Redis ("lighter"). It needs -benchtime 500000x or so.
+func BenchmarkGoalP3(b *testing.B) {
+	ours := testenv.Redis(b, testenv.RedisAOF...)
+	x := newSeller(b, open(b, ours.URL()), 1, ours)
+	theirs := testenv.Redis(b, testenv.RedisAOF...)
+	theirs.Must(b, "SET", "{seckill}:stock:1", "1000000000")
+	sha := theirs.Must(b, "SCRIPT", "LOAD", articleScript).(string)
+	n := max(b.N/goalRounds, 1000)
+	x.sell(b, n)
+	var faster, lighter []float64
+	b.ResetTimer()
+	for range goalRounds {
+		cpu, wall := x.sell(b, n)
+		before := redisCPU(b, theirs)
+		rate := article(b, theirs, sha, n)
+		lighter = append(lighter, float64((redisCPU(b, theirs)-before).Nanoseconds())/float64(n)/cpu)
+		faster = append(faster, 1e9/wall/rate)
+	}
+	reportRatio(b, "faster", faster)
+	reportRatio(b, "lighter", lighter)
+}
+
+// article runs the article's script n times, and tells how many a second.
+func article(b *testing.B, redis *testenv.RedisServer, sha string, n int) (rate float64) {
+	_, port := hostPortOf(redis.Addr)
+	out, err := exec.CommandContext(b.Context(), "redis-benchmark", "-p", port, "-P", "32", "-c", "50", "-n", strconv.Itoa(n),
+		"-r", "1000000000", "-q", "EVALSHA", sha, "2", "{seckill}:stock:1", "{seckill}:users:1", "__rand_int__").CombinedOutput()
+	found := regexp.MustCompile(`([0-9.]+) requests per second`).FindSubmatch(out)
+	if err != nil || found == nil {
+		b.Fatalf("redis-benchmark: %v\n%s", err, out)
+	}
+	rate, _ = strconv.ParseFloat(string(found[1]), 64)
+	return rate
+}
+
+// BenchmarkGoalP5 compares the CPU time of all masters of a cluster with that of one Redis, for the
+// same decisions ("dearer": at most 1 is the goal), and tells how far the master with
+// the most or the least to do is from an even share, in percent: of decisions ("uneven-%",
+// at most 20 is the goal) and of CPU time. In the end each unit can be sold.
+func BenchmarkGoalP5(b *testing.B) {
+	for _, subs := range []int{3, 6, 24} {
+		b.Run(fmt.Sprintf("subs=%d", subs), func(b *testing.B) {
+			one := testenv.Redis(b, testenv.RedisAOF...)
+			cluster := testenv.RedisCluster(b, 3, testenv.RedisAOF...)
+			x := newSeller(b, open(b, one.URL()), 1, one)
+			y := newSeller(b, open(b, cluster.URL()), subs, cluster.Masters...)
+			n := max(b.N/goalRounds, 1000)
+			x.sell(b, n)
+			y.sell(b, n)
+			each := make([]time.Duration, len(cluster.Masters))
+			for i, m := range cluster.Masters {
+				each[i] = -redisCPU(b, m)
+			}
+			calls := y.calls(b)
+			var dearer []float64
+			b.ResetTimer()
+			for range goalRounds {
+				alone, _ := x.sell(b, n)
+				spread, _ := y.sell(b, n)
+				dearer = append(dearer, spread/alone)
+			}
+			b.StopTimer()
+			reportRatio(b, "dearer", dearer)
+			b.ReportMetric(float64(goalRounds*n)/(y.calls(b)-calls), "attempts/call")
+			decisions, cpu := make([]float64, len(each)), make([]float64, len(each))
+			for i, m := range cluster.Masters {
+				cpu[i] = float64(each[i] + redisCPU(b, m))
+			}
+			for sub := range subs {
+				tag := y.s.tag(place{y.run, sub})
+				m, _ := cluster.MasterOf(b, runKey(tag))
+				decisions[slices.Index(cluster.Masters, m)] += float64(m.Must(b, "HLEN", buyersKey(tag)).(int64) - 1)
+			}
+			b.ReportMetric(uneven(decisions), "uneven-%")
+			b.ReportMetric(uneven(cpu), "uneven-cpu-%")
+		})
+	}
+}
+
+// uneven is how far the one that is farthest from the mean is from it, in percent.
+func uneven(shares []float64) (most float64) {
+	sum := 0.0
+	for _, v := range shares {
+		sum += v
+	}
+	mean := sum / float64(len(shares))
+	for _, v := range shares {
+		most = max(most, 100*max(v-mean, mean-v)/mean)
+	}
+	return most
+}

@@ -1,0 +1,261 @@
+package redisstock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"seckill"
+	"seckill/stock"
+)
+
+// A call of Reserve on a run that is split becomes a call of the script for each home, and each
+// costs the same again however few attempts are in it. So attempts for one sub-stock wait while a call to it
+// is under way, and then go together, whichever calls of Reserve they came with. Nobody
+// waits for a timer, and a sub-stock that hangs holds up its own buyers only.
+
+const (
+	// laneFlights is how many calls for one sub-stock may be under way at once.
+	laneFlights = 1
+	// laneMax bounds the attempts that wait for one sub-stock.
+	laneMax = 16384
+	// batchBits is how many bits of an attempt's number are its place in its call of Reserve.
+	batchBits = 20
+)
+
+// lanes are those of all sub-stocks that this process sells from.
+type lanes struct {
+	mu    sync.Mutex
+	lanes map[laneKey]*lane // Bounded by the sub-stocks whose calls are under way.
+}
+
+type laneKey struct {
+	place
+	subs  int
+	epoch int64
+	kind  kind // Of the outbox.
+}
+
+// lane is where attempts for one sub-stock wait. The lock of lanes is held for all of it.
+type lane struct {
+	waiting  []*waiter
+	attempts int
+	flying   int
+}
+
+// waiter is some attempts out of one call of Reserve.
+type waiter struct {
+	ctx     context.Context
+	buyers  []string
+	tokens  []string
+	numbers string // What orders them; see reserve.lua.
+	stop    bool
+	done    chan struct{}
+	decided decided // Set before done is closed.
+	err     error
+}
+
+// decided is what reserve.lua says to attempts.
+type decided struct {
+	code      int64
+	verdicts  string
+	available int64
+	before    int64 // Reservations that were there before the first of them.
+	extra     []rueidis.RedisMessage
+}
+
+// submit has a waiter's attempts decided, with others or alone.
+func (s *Stock) submit(k laneKey, w *waiter) error {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return ErrClosed
+	}
+	l := s.lanes.lanes[k]
+	if l == nil {
+		l = &lane{}
+		s.lanes.lanes[k] = l
+	}
+	if l.attempts+len(w.buyers) > laneMax {
+		return errCrowded
+	}
+	l.waiting = append(l.waiting, w)
+	l.attempts += len(w.buyers)
+	if l.flying < laneFlights {
+		l.flying++
+		s.workers.Go(func() { s.flyLane(k, l) })
+	}
+	return nil
+}
+
+// flyLane makes calls until nobody waits.
+func (s *Stock) flyLane(k laneKey, l *lane) {
+	for {
+		some := s.board(k, l)
+		if len(some) == 0 {
+			return
+		}
+		s.decideTogether(k, some)
+	}
+}
+
+// board takes those out of a lane who can go in one call. If there are none the flight is over.
+func (s *Stock) board(k laneKey, l *lane) (some []*waiter) {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	n, attempts := 0, 0
+	for ; n < len(l.waiting); n++ {
+		w := l.waiting[n]
+		if len(some) > 0 && (w.stop != some[0].stop || attempts+len(w.buyers) > attemptsMax) {
+			break
+		}
+		l.attempts -= len(w.buyers)
+		if w.ctx.Err() != nil {
+			continue // Nobody waits for it any more.
+		}
+		some = append(some, w)
+		attempts += len(w.buyers)
+	}
+	l.waiting = append(l.waiting[:0:0], l.waiting[n:]...)
+	if len(some) == 0 {
+		if l.flying--; l.flying == 0 {
+			delete(s.lanes.lanes, k)
+		}
+	}
+	return some
+}
+
+// decideTogether makes one call, and tells each waiter his part of the answer.
+func (s *Stock) decideTogether(k laneKey, some []*waiter) {
+	ctx, cancel := context.WithDeadline(s.ctx, latest(some))
+	defer cancel()
+	var buyers, tokens []string
+	numbers := []byte(s.process)
+	for _, w := range some {
+		buyers, tokens = append(buyers, w.buyers...), append(tokens, w.tokens...)
+		numbers = append(numbers, w.numbers...)
+	}
+	a := s.doAll(ctx, []call{s.reserveCall(k, buyers, tokens, string(numbers), some[0].stop)})[0]
+	d, err := readDecided(a, len(buyers))
+	for _, w := range some {
+		if w.err = err; err == nil {
+			w.decided, w.err = d.cut(len(w.buyers))
+		}
+		close(w.done)
+	}
+}
+
+// latest is the last deadline.
+func latest(some []*waiter) (t time.Time) {
+	for _, w := range some {
+		if d, ok := w.ctx.Deadline(); ok && d.After(t) {
+			t = d
+		}
+	}
+	return t
+}
+
+// reserveCall is a call of the script.
+func (s *Stock) reserveCall(k laneKey, buyers, tokens []string, order string, stop bool) call {
+	tag := s.tag(k.place)
+	args := make([]string, 8, 8+2*len(buyers))
+	args[0], args[1] = strconv.FormatInt(k.epoch, 10), strconv.Itoa(k.subs)
+	args[2], args[3], args[4] = s.offset, s.wakeChannel(), placeName(k.place)
+	args[5], args[6], args[7] = bit(stop), bit(twice(buyers)), order
+	for i := range buyers {
+		args = append(args, buyers[i], tokens[i])
+	}
+	keys := append([]string{runKey(tag), buyersKey(tag)}, k.kind.outbox(s).keys(tag)...)
+	return call{reserveScript, keys, args}
+}
+
+// twice tells whether a buyer is among others more than once.
+func twice(buyers []string) bool {
+	if len(buyers) == 1 {
+		return false
+	}
+	seen := make(map[string]struct{}, len(buyers))
+	for _, b := range buyers {
+		seen[b] = struct{}{}
+	}
+	return len(seen) < len(buyers)
+}
+
+// readDecided reads an answer of reserve.lua to so many attempts.
+func readDecided(a answer, attempts int) (d decided, err error) {
+	if a.err != nil {
+		return d, a.err
+	}
+	fields, err := a.ToArray()
+	if err != nil || len(fields) == 0 {
+		return d, fmt.Errorf("reserve answers nothing: %w", err)
+	}
+	if d.code, err = fields[0].AsInt64(); err != nil || d.code != reserveDecided {
+		return d, err
+	}
+	if len(fields) < 4 {
+		return d, errors.New("reserve answers too little")
+	}
+	var errs [3]error
+	d.verdicts, errs[0] = fields[1].ToString()
+	d.available, errs[1] = fields[2].AsInt64()
+	d.before, errs[2] = fields[3].AsInt64()
+	if err := errors.Join(errs[:]...); err != nil || len(d.verdicts) != attempts {
+		return d, fmt.Errorf("reserve answers %d of %d attempts: %w", len(d.verdicts), attempts, err)
+	}
+	d.before -= int64(strings.Count(d.verdicts, string('0'+rune(stock.Taken))))
+	d.extra = fields[4:]
+	return d, nil
+}
+
+// cut takes off what is said of the first so many attempts.
+func (d *decided) cut(n int) (first decided, err error) {
+	first = *d
+	if d.code != reserveDecided {
+		return first, nil
+	}
+	first.verdicts, d.verdicts = d.verdicts[:n], d.verdicts[n:]
+	extra := 0
+	for _, v := range []byte(first.verdicts) {
+		switch stock.Verdict(v - '0') {
+		case stock.Taken:
+			d.before++
+		case stock.Known:
+			extra += 2
+		case stock.OverLimit:
+			extra++
+		}
+	}
+	if extra > len(d.extra) {
+		return first, errors.New("reserve answers too little")
+	}
+	first.extra, d.extra = d.extra[:extra], d.extra[extra:]
+	return first, nil
+}
+
+// number is what orders an attempt among those of this process: its call of Reserve, and its place there.
+func number(b []byte, batch int64, place int) []byte {
+	return strconv.AppendInt(append(b, ' '), batch<<batchBits|int64(place), 36)
+}
+
+// parseNumber reads a number.
+func parseNumber(s string) (batch int64, place int, err error) {
+	n, err := strconv.ParseInt(s, 36, 64)
+	return n >> batchBits, int(n & (1<<batchBits - 1)), err
+}
+
+// copyOf has strings of its own: the caller's may be views of a buffer that is used again while a call
+// that was given up is still under way.
+func copyOf(run seckill.RunID, attempts []seckill.Attempt, at []int) (buyers, tokens []string) {
+	buyers, tokens = make([]string, len(at)), make([]string, len(at))
+	for n, i := range at {
+		buyers[n], tokens[n] = strings.Clone(attempts[i].Buyer), token(run, &attempts[i])
+	}
+	return buyers, tokens
+}
