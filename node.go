@@ -12,7 +12,8 @@ type Node struct {
 	SeenAt    time.Time // When it last said so, by the database's clock.
 	Ready     bool
 	Reason    string // Why it is not ready.
-	Stock     string // What it is set up with; no passwords.
+	Stock     string // "ok", or what is wrong with it as this node sees it.
 	Queue     string
 	Database  string
+	Figures   string // What it measured in the last second, as JSON of internal/live; "" if nothing.
 }

@@ -301,6 +301,21 @@ var calls = map[string]func(context.Context, *client.Admin, *client.Buyer) error
 	`DELETE /admin/v1/blocks/9 `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
 		return a.RemoveBlock(ctx, 9)
 	},
+	`GET /admin/v1/accounts `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.Accounts(ctx)
+		return err
+	},
+	`POST /admin/v1/accounts {"name":"ann","password":"pw","role":"viewer"}`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.AddAccount(ctx, "ann", "pw", seckill.RoleViewer)
+		return err
+	},
+	`PUT /admin/v1/accounts/a%2Fb {"password":"pw"}`: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		_, err := a.ChangeAccount(ctx, "a/b", client.AccountChange{Password: "pw"})
+		return err
+	},
+	`DELETE /admin/v1/accounts/ann `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
+		return a.RemoveAccount(ctx, "ann")
+	},
 	`GET /admin/v1/activities/3/audience `: func(ctx context.Context, a *client.Admin, _ *client.Buyer) error {
 		_, err := a.Audience(ctx, 3)
 		return err

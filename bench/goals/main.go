@@ -1,6 +1,6 @@
 // Command goals measures goals of docs/benchmarks.md again and prints them as tables:
 //
-//	go run ./bench/goals [flags] [p1|p9|p11]
+//	go run ./bench/goals [flags] [p1|p6|p8|p9|p10|p11]
 //
 // It starts everything that it measures as processes of their own, in a temporary folder
 // that is removed at the end, and compares only what ran in the same round. It writes
@@ -31,6 +31,8 @@ type settings struct {
 	profiles string
 	auth     string
 	cold     bool
+	forged   int
+	waiting  int
 }
 
 func main() {
@@ -40,16 +42,18 @@ func main() {
 	var s settings
 	flag.StringVar(&s.seckill, "seckill", "", "the program to measure (default: built from this checkout)")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds; the median counts")
-	flag.DurationVar(&s.duration, "duration", 5*time.Second, "p1, p9: of each measurement")
+	flag.DurationVar(&s.duration, "duration", 5*time.Second, "p1, p6, p9: of each measurement")
 	flag.IntVar(&s.buyers, "buyers", 4000, "p1: buyers, each with a token of his own")
-	flag.StringVar(&s.profiles, "profiles", "", "p1, p9: a folder for CPU profiles, taken in a round of their own")
-	flag.StringVar(&s.auth, "auth", "jwt", "p9: how buyers say who they are, jwt or open")
+	flag.StringVar(&s.profiles, "profiles", "", "p1, p6, p9: a folder for CPU profiles, taken in a round of their own")
+	flag.StringVar(&s.auth, "auth", "jwt", "p6, p9: how buyers say who they are, jwt or open")
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")
+	flag.IntVar(&s.forged, "forged", 10_000_000, "p10: forged buyers, each from an address of his own")
+	flag.IntVar(&s.waiting, "waiting", 20_000, "p8: buyers who wait on streams of events")
 	flag.Parse()
-	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p9": p9, "p11": p11}
+	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p6": p6, "p8": p8, "p9": p9, "p10": p10, "p11": p11}
 	goal, ok := goals[flag.Arg(0)]
 	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.auth != "jwt" && s.auth != "open" {
-		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p9|p11]")
+		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p6|p8|p9|p10|p11]")
 		flag.PrintDefaults()
 		os.Exit(2)
 	}
@@ -59,7 +63,7 @@ func main() {
 }
 
 func all(ctx context.Context, s *settings) error {
-	return errors.Join(p1(ctx, s), p9(ctx, s), p11(ctx, s))
+	return errors.Join(p1(ctx, s), p6(ctx, s), p8(ctx, s), p9(ctx, s), p10(ctx, s), p11(ctx, s))
 }
 
 func exit(err error) {

@@ -8,9 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"seckill"
+	"seckill/client"
 )
 
 // goalP1 is what a refusal may cost, in times of what nginx's answer costs.
@@ -58,12 +62,8 @@ func p1(ctx context.Context, s *settings) error {
 			name: "nginx, `return 200`", auth: auth, url: "http://" + address + "/v1/activities/12/purchases",
 			buyers: buyers, header: header, pid: nginx.pid,
 		}
-		sh, err := openShop(ctx, s, filepath.Join(s.work, "data-"+auth), auth)
-		if err != nil {
-			return err
-		}
-		defer sh.stop()
-		mine, err := refusals(ctx, sh, *base)
+		mine, stop, err := allRefusals(ctx, s, auth, *base)
+		defer stop()
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,72 @@ func (sub *subject) compare(ctx context.Context, s *settings, script string) err
 	return nil
 }
 
-// refusals makes an activity for each kind of refusal, for the same buyers as those of nginx.
+// generous are limits that are asked, and refuse nobody.
+var generous = []string{"--limit-ip", "100000/s:10000", "--limit-user", "10000/s:10000", "--limit-device", "10000/s:10000", "--limit-abuse", "off"}
+
+// allRefusals opens a shop in which all of the gate's checks are on, and one each for those refusals that are about
+// the buyer and not the activity. stop ends what was opened, whatever else is returned.
+func allRefusals(ctx context.Context, s *settings, auth string, like subject) (subjects []*subject, stop func(), err error) {
+	var shops []*shop
+	stop = func() {
+		for _, sh := range shops {
+			sh.stop()
+		}
+	}
+	for _, k := range []struct {
+		reason string
+		limits []string
+	}{{"", nil}, {"rate_limited", []string{"--limit-user", "0.001/s:1"}}, {"blocked", nil}} {
+		sh, err := openShop(ctx, s, filepath.Join(s.work, "data-"+auth+k.reason), auth, append(slices.Clone(generous), k.limits...)...)
+		if err != nil {
+			return nil, stop, err
+		}
+		shops = append(shops, sh)
+		if err := sh.blockOthers(ctx); err != nil {
+			return nil, stop, err
+		}
+		if k.reason == "" {
+			if subjects, err = refusals(ctx, sh, like); err != nil {
+				return nil, stop, err
+			}
+			continue
+		}
+		if k.reason == "blocked" {
+			if _, err := sh.operator.AddBlock(ctx, client.NewBlock{Kind: string(seckill.BlockCIDR), Value: "127.0.0.0/8", Reason: "the load comes from here"}); err != nil {
+				return nil, stop, err
+			}
+		}
+		id, err := sh.sale(ctx, k.reason, 1_000_000, time.Now().Add(-time.Second))
+		if err != nil {
+			return nil, stop, err
+		}
+		subjects = append(subjects, like.of(sh, k.reason, id))
+	}
+	return subjects, stop, nil
+}
+
+// of is a subject for the same buyers.
+func (sub subject) of(sh *shop, reason string, id int64) *subject {
+	sub.name, sub.reason, sub.shop, sub.pid = "`"+reason+"`", reason, sh, sh.pid
+	sub.url = fmt.Sprintf("http://%s/v1/activities/%d/purchases", sh.public, id)
+	return &sub
+}
+
+// blockOthers makes some blocks that are about nobody who comes, so that there is something to look through.
+func (s *shop) blockOthers(ctx context.Context) error {
+	for i := range 100 {
+		for kind, value := range map[seckill.BlockKind]string{
+			seckill.BlockCIDR: fmt.Sprintf("198.51.%d.0/24", i), seckill.BlockUser: fmt.Sprintf("other-%d", i), seckill.BlockDevice: fmt.Sprintf("other-%d", i),
+		} {
+			if _, err := s.operator.AddBlock(ctx, client.NewBlock{Kind: string(kind), Value: value, Reason: "of somebody else"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refusals makes an activity for each kind of refusal, for the same buyers as those of nginx; they are all on its list.
 func refusals(ctx context.Context, sh *shop, like subject) (subjects []*subject, err error) {
 	now := time.Now()
 	for _, k := range []struct {
@@ -115,7 +180,7 @@ func refusals(ctx context.Context, sh *shop, like subject) (subjects []*subject,
 		{"already_purchased", 1_000_000, now.Add(-time.Second)},
 		{"ended", 1, now.Add(-time.Second)},
 	} {
-		id, err := sh.sale(ctx, k.reason, k.units, k.starts)
+		id, err := sh.listedSale(ctx, k.reason, k.units, k.starts)
 		if err != nil {
 			return nil, err
 		}
@@ -124,10 +189,7 @@ func refusals(ctx context.Context, sh *shop, like subject) (subjects []*subject,
 				return nil, err
 			}
 		}
-		sub := like
-		sub.name, sub.reason, sub.shop, sub.pid = "`"+k.reason+"`", k.reason, sh, sh.pid
-		sub.url = fmt.Sprintf("http://%s/v1/activities/%d/purchases", sh.public, id)
-		subjects = append(subjects, &sub)
+		subjects = append(subjects, like.of(sh, k.reason, id))
 	}
 	return subjects, nil
 }
@@ -205,7 +267,7 @@ func (sub *subject) load(ctx context.Context, script string, d time.Duration) (c
 }
 
 func showP1(s *settings, subjects []*subject) {
-	fmt.Printf("P1: CPU time of the server per refusal, median of %d rounds of %v each, nginx before each, `wrk -t1 -c200`, %d buyers; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, goalP1)
+	fmt.Printf("P1: CPU time of the server per refusal with limits by address, buyer and device, 300 blocks and a list of buyers, median of %d rounds of %v each, nginx before each, `wrk -t1 -c200`, %d buyers; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, goalP1)
 	fmt.Println("| who asks | answer | CPU µs | user | system | × nginx | lowest–highest | goal | requests/s | asked the stock |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, sub := range subjects {

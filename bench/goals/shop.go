@@ -14,6 +14,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"seckill"
 	"seckill/client"
 )
 
@@ -68,6 +69,28 @@ func (s *shop) sale(ctx context.Context, name string, units int64, starts time.T
 	})
 	return a.ID, err
 }
+
+// listedSale is sale for the buyers that identities makes, and no others.
+func (s *shop) listedSale(ctx context.Context, name string, units int64, starts time.Time) (int64, error) {
+	a, err := s.operator.CreateActivity(ctx, client.NewActivity{
+		Name: name, Stock: units, PriceCents: 9900, StartsAt: starts.UTC().Truncate(time.Millisecond),
+		EndsAt: starts.Add(24 * time.Hour).UTC().Truncate(time.Millisecond), Audience: seckill.AudienceListed,
+	})
+	if err != nil {
+		return 0, err
+	}
+	buyers := make([]string, listedMost)
+	for i := range buyers {
+		buyers[i] = buyerID(i)
+	}
+	return a.ID, s.operator.SetAudience(ctx, a.ID, buyers)
+}
+
+// listedMost is how many buyers are on a list: more than come.
+const listedMost = 100_000
+
+// buyerID names one of the buyers that identities makes.
+func buyerID(i int) string { return fmt.Sprintf("buyer-%08d", i) }
 
 // counters are what the program has counted of its purchases.
 type counters struct {
@@ -129,7 +152,7 @@ func identities(s *settings, auth string) (file, header string, err error) {
 	var text []byte
 	now := time.Now()
 	for i := range s.buyers {
-		buyer := fmt.Sprintf("buyer-%08d", i)
+		buyer := buyerID(i)
 		if auth == "jwt" {
 			header = "Authorization"
 			claims := jwt.RegisteredClaims{Subject: buyer, IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(24 * time.Hour))}

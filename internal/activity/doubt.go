@@ -121,7 +121,7 @@ func (k *Keeper) begin(ctx context.Context, a *seckill.Activity) error {
 func (k *Keeper) hold(ctx context.Context, a *seckill.Activity, wrong string) error {
 	by := k.by
 	by.Reason = wrong
-	k.o.Log.Warn("keeper: the stock does not have a run as it should; holding it", "activity", a.ID, "run", a.Run, "epoch", a.Epoch, "why", wrong)
+	k.o.Log.Warn("keeper: the stock does not have a run as it should; holding it", "activity", a.ID, "run", a.Run, "epoch", a.Epoch, "reason", wrong)
 	held, err := k.loader.raise(ctx, *a, seckill.PhaseRebuilding, "activity.hold", by)
 	if errors.Is(err, errOvertaken) {
 		return nil // Somebody else has seen it, too.

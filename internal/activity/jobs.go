@@ -75,7 +75,7 @@ func (k *Keeper) Rebuild(ctx context.Context, a *seckill.Activity, why string) e
 func (k *Keeper) rebuild(ctx context.Context, a *seckill.Activity, by seckill.Actor) error {
 	if a.Phase == seckill.PhaseLoaded {
 		k.o.Log.Warn("keeper: the stock does not have a run as it should; rebuilding it",
-			"activity", a.ID, "run", a.Run, "epoch", a.Epoch, "who", by.Who, "why", by.Reason)
+			"activity", a.ID, "run", a.Run, "epoch", a.Epoch, "who", by.Who, "reason", by.Reason)
 	}
 	loaded, err := k.loader.load(ctx, *a, seckill.PhaseRebuilding, "activity.rebuild", by)
 	return k.loaded(ctx, loaded, err, "rebuilt")
@@ -84,7 +84,7 @@ func (k *Keeper) rebuild(ctx context.Context, a *seckill.Activity, by seckill.Ac
 func (k *Keeper) loaded(ctx context.Context, a seckill.Activity, err error, what string) error {
 	if err == nil {
 		k.believe(a.RunID())
-		k.o.Log.Info("keeper: a run is in the stock", "what", what, "activity", a.ID, "run", a.Run, "epoch", a.Epoch)
+		k.o.Log.Info("keeper: a run is in the stock", "step", what, "activity", a.ID, "run", a.Run, "epoch", a.Epoch)
 	}
 	if a.Phase != seckill.PhaseLoaded && !errors.Is(err, errOvertaken) {
 		k.began(&a)

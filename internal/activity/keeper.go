@@ -170,7 +170,7 @@ func (k *Keeper) ended(ctx context.Context, name string, j *job, every time.Dura
 	switch {
 	case err == nil:
 		if j.failures > 0 {
-			k.o.Log.Info("keeper: a job works again", "job", name, "failures", j.failures)
+			k.o.Log.Info("keeper: a job works again", "step", name, "failures", j.failures)
 		}
 		j.failures = 0
 		j.next = time.Now().Add(every)
@@ -183,7 +183,7 @@ func (k *Keeper) ended(ctx context.Context, name string, j *job, every time.Dura
 		j.failures++
 		j.next = time.Now().Add(max(every, jitter(min(k.o.Every<<min(j.failures, 16), k.o.BackoffMax))))
 		if bits.OnesCount(uint(j.failures)) == 1 { // The 1st, 2nd, 4th, 8th …
-			k.o.Log.Warn("keeper: a job failed", "job", name, "failures", j.failures, "error", err)
+			k.o.Log.Warn("keeper: a job failed", "step", name, "failures", j.failures, "error", err)
 		}
 	}
 }

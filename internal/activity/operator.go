@@ -241,7 +241,7 @@ func (o *Operator) control(ctx context.Context, id int64, action string, by seck
 	// Told again also when nothing changed: whoever repeats a command doubts that it arrived.
 	err = o.o.Stock.Control(ctx, a.RunID(), controlOf(&a))
 	if err != nil && !errors.Is(err, stock.ErrNotLoaded) {
-		o.o.Log.Warn("activity: telling the stock is left to the keeper", "activity", a.ID, "run", a.Run, "action", action, "error", err)
+		o.o.Log.Warn("activity: telling the stock is left to the keeper", "activity", a.ID, "run", a.Run, "step", action, "error", err)
 	}
 	return o.settled(ctx, a), nil
 }

@@ -141,7 +141,7 @@ func (k *Keeper) strange(ctx context.Context, a *seckill.Activity) (wrong string
 		return "", nil
 	}
 	k.o.Log.Warn("keeper: the stock may be an older one; looking up the latest orders in it",
-		"activity", a.ID, "run", a.Run, "epoch", a.Epoch, "why", why)
+		"activity", a.ID, "run", a.Run, "epoch", a.Epoch, "reason", why)
 	wrong, err = k.missing(ctx, a, p)
 	if err == nil && wrong == "" {
 		err = p.Trust(ctx, a.RunID(), a.Epoch)

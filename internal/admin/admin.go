@@ -1,6 +1,6 @@
 // Package admin is the operators' door: the admin HTTP API, metrics, profiles, health and
-// readiness, and a page that says what is here. It checks the token, reads and
-// answers; it decides nothing and knows no driver. It serves no buyer.
+// readiness, and a page that says what is here. It finds out who asks and what
+// his role may, reads and answers; it decides nothing and knows no driver. It serves no buyer.
 //
 // One file per resource. internal/app gives it what it needs of its neighbours.
 package admin
@@ -47,6 +47,16 @@ type Options struct {
 	Switches  switchboard
 	Blocks    blocks
 	Audiences audiences
+	// Webhooks may be nil, and are not there then.
+	Webhooks webhooks
+	// Accounts lets people in with a session. Nil: only those who know the token.
+	Accounts accounts
+	// Live is what consoles show. May be nil.
+	Live feed
+	// Nodes lists the processes that serve, and tells the time by which they were seen. May be nil.
+	Nodes func(ctx context.Context) ([]seckill.Node, time.Time, error)
+	// Console answers for the console's page and what it loads. Nil: a small page that says what is here.
+	Console http.Handler
 	// Guards tells what acts by itself, and why it acted. May be nil.
 	Guards func() []seckill.Guard
 	// PurchaseRate tells how many purchases a second are asked for now, if that is known. May be nil.
@@ -55,7 +65,7 @@ type Options struct {
 	Metrics *telemetry.Metrics // Required.
 	Log     *slog.Logger       // Required.
 
-	Token       string // What callers have to know. Required.
+	Token       string // What callers have to know who have no session. Required.
 	MetricsAuth bool   // Whether /metrics needs the token, too.
 	// HealthOnly leaves health, readiness, metrics and profiles: this node is no console.
 	HealthOnly bool
@@ -68,7 +78,11 @@ type Server struct {
 	o       Options
 	token   [sha256.Size]byte
 	tries   tries
+	origins *http.CrossOriginProtection
 	handler http.Handler
+
+	ended      context.Context // Ends the streams.
+	endStreams context.CancelFunc
 }
 
 // New makes a server.
@@ -80,8 +94,9 @@ func New(o Options) (*Server, error) {
 	if o.Token == "" {
 		return nil, errors.New("admin: a token is required")
 	}
-	s := &Server{o: o, token: sha256.Sum256([]byte(o.Token)), tries: newTries()}
-	s.handler = s.guard(s.routes())
+	s := &Server{o: o, token: sha256.Sum256([]byte(o.Token)), tries: newTries(), origins: http.NewCrossOriginProtection()}
+	s.ended, s.endStreams = context.WithCancel(context.Background())
+	s.handler = s.guard(s.mux(s.routes()))
 	return s, nil
 }
 
@@ -90,60 +105,84 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // route is one request that is answered.
 type route struct {
-	pattern string // "METHOD /path".
-	open    bool   // Needs no token.
+	pattern string // "METHOD /path"; access says what it takes.
 	handler http.HandlerFunc
 }
 
-func (s *Server) routes() *http.ServeMux {
+// routes lists what is answered. What is not given in the options is not there.
+func (s *Server) routes() []route {
 	const activity = "/admin/v1/activities/{id}"
 	metrics := promhttp.HandlerFor(s.o.Metrics.Registry, promhttp.HandlerOpts{})
+	page := s.page
+	if s.o.Console != nil {
+		page = s.o.Console.ServeHTTP
+	}
 	routes := []route{
-		{"GET /{$}", true, s.page},
-		{"GET /healthz", true, s.health},
-		{"GET /readyz", true, s.ready},
-		{"GET /metrics", !s.o.MetricsAuth, metrics.ServeHTTP},
+		{"GET /{$}", page},
+		{"GET /healthz", s.health},
+		{"GET /readyz", s.ready},
+		{"GET /metrics", metrics.ServeHTTP},
 
-		{"POST /admin/v1/activities", false, s.api(s.createActivity)},
-		{"GET /admin/v1/activities", false, s.api(s.listActivities)},
-		{"GET " + activity, false, s.api(s.getActivity)},
-		{"POST " + activity + "/preload", false, s.api(s.command(s.o.Operator.Preload))},
-		{"POST " + activity + "/pause", false, s.api(s.command(s.o.Operator.Pause))},
-		{"POST " + activity + "/resume", false, s.api(s.command(s.o.Operator.Resume))},
-		{"POST " + activity + "/close", false, s.api(s.command(s.o.Operator.Close))},
-		{"POST " + activity + "/restock", false, s.api(s.restock)},
-		{"POST " + activity + "/rerun", false, s.api(s.rerun)},
-		{"POST " + activity + "/reconcile", false, s.api(s.reconcile)},
+		{"POST /admin/v1/activities", s.api(s.createActivity)},
+		{"GET /admin/v1/activities", s.api(s.listActivities)},
+		{"GET " + activity, s.api(s.getActivity)},
+		{"POST " + activity + "/preload", s.api(s.command(s.o.Operator.Preload))},
+		{"POST " + activity + "/pause", s.api(s.command(s.o.Operator.Pause))},
+		{"POST " + activity + "/resume", s.api(s.command(s.o.Operator.Resume))},
+		{"POST " + activity + "/close", s.api(s.command(s.o.Operator.Close))},
+		{"POST " + activity + "/restock", s.api(s.restock)},
+		{"POST " + activity + "/rerun", s.api(s.rerun)},
+		{"POST " + activity + "/reconcile", s.api(s.reconcile)},
 
-		{"GET /admin/v1/dead-letters", false, s.api(s.listDead)},
-		{"POST /admin/v1/dead-letters/{id}/retry", false, s.api(s.retryDead)},
-		{"POST /admin/v1/dead-letters/{id}/drop", false, s.api(s.dropDead)},
-		{"POST /admin/v1/orders/{id}/paid", false, s.api(s.orderPaid)},
-		{"GET /admin/v1/audit", false, s.api(s.listAudit)},
+		{"GET /admin/v1/dead-letters", s.api(s.listDead)},
+		{"POST /admin/v1/dead-letters/{id}/retry", s.api(s.retryDead)},
+		{"POST /admin/v1/dead-letters/{id}/drop", s.api(s.dropDead)},
+		{"POST /admin/v1/orders/{id}/paid", s.api(s.orderPaid)},
+		{"GET /admin/v1/audit", s.api(s.listAudit)},
+		{"GET /admin/v1/orders", s.api(s.listOrders)},
+		{"GET /admin/v1/plan", s.api(s.planned)},
 	}
 	routes = append(routes, s.control()...)
+	routes = append(routes, s.people()...)
+	if s.o.Live != nil {
+		routes = append(routes, route{"GET /admin/v1/live", s.live})
+	}
+	if s.o.Nodes != nil {
+		routes = append(routes, route{"GET /admin/v1/nodes", s.api(s.listNodes)})
+	}
+	routes = append(routes, s.hooks()...)
 	if s.o.HealthOnly {
 		routes = slices.DeleteFunc(routes, func(r route) bool {
 			return strings.Contains(r.pattern, "/admin/") || r.pattern == "GET /{$}"
 		})
 	}
-	routes = append(routes, profiles()...)
+	return append(routes, profiles()...)
+}
 
+// mux gives each route its door. On the same paths it answers other methods with those that there are.
+func (s *Server) mux(routes []route) *http.ServeMux {
 	mux := http.NewServeMux()
 	paths := map[string][]string{}
-	open := map[string]bool{}
+	takes := map[string]seckill.Role{}
 	for _, r := range routes {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		paths[path] = append(paths[path], method)
-		open[path] = r.open
-		mux.Handle(r.pattern, s.door(r.open, r.handler))
+		needed := s.takes(r.pattern)
+		if needed != everyone {
+			takes[path] = seckill.RoleViewer
+		}
+		mux.Handle(r.pattern, s.door(needed, r.handler))
 	}
 	for path, methods := range paths {
-		mux.Handle(path, s.door(open[path], notAllowed(methods)))
+		mux.Handle(path, s.door(takes[path], notAllowed(methods)))
 	}
-	// What is not there is not told to those who have no token either.
-	mux.Handle("/admin/", s.door(false, notFound))
-	mux.Handle("/", http.HandlerFunc(notFound))
+	// What is not there is not told to those who may not see what is.
+	mux.Handle("/admin/", s.door(seckill.RoleViewer, notFound))
+	if s.o.Console != nil && !s.o.HealthOnly {
+		mux.Handle("/", s.o.Console)
+	} else {
+		mux.Handle("/", http.HandlerFunc(notFound))
+	}
 	return mux
 }
 
@@ -151,20 +190,20 @@ func (s *Server) routes() *http.ServeMux {
 func (s *Server) control() (routes []route) {
 	if s.o.Switches != nil {
 		routes = append(routes,
-			route{"GET /admin/v1/switches", false, s.api(s.listSwitches)},
-			route{"PUT /admin/v1/switches/{name}", false, s.api(s.setSwitch)},
-			route{"DELETE /admin/v1/switches/{name}/scheduled/{id}", false, s.api(s.cancelSwitch)})
+			route{"GET /admin/v1/switches", s.api(s.listSwitches)},
+			route{"PUT /admin/v1/switches/{name}", s.api(s.setSwitch)},
+			route{"DELETE /admin/v1/switches/{name}/scheduled/{id}", s.api(s.cancelSwitch)})
 	}
 	if s.o.Blocks != nil {
 		routes = append(routes,
-			route{"GET /admin/v1/blocks", false, s.api(s.listBlocks)},
-			route{"POST /admin/v1/blocks", false, s.api(s.addBlock)},
-			route{"DELETE /admin/v1/blocks/{id}", false, s.api(s.removeBlock)})
+			route{"GET /admin/v1/blocks", s.api(s.listBlocks)},
+			route{"POST /admin/v1/blocks", s.api(s.addBlock)},
+			route{"DELETE /admin/v1/blocks/{id}", s.api(s.removeBlock)})
 	}
 	if s.o.Audiences != nil {
 		routes = append(routes,
-			route{"GET /admin/v1/activities/{id}/audience", false, s.api(s.getAudience)},
-			route{"PUT /admin/v1/activities/{id}/audience", false, s.uploads(s.setAudience)})
+			route{"GET /admin/v1/activities/{id}/audience", s.api(s.getAudience)},
+			route{"PUT /admin/v1/activities/{id}/audience", s.uploads(s.setAudience)})
 	}
 	return routes
 }
@@ -194,8 +233,7 @@ func notAllowed(methods []string) http.HandlerFunc {
 // guard is around everything: headers that always hold, and the end of a panic.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
+		secure(w.Header())
 		defer func() {
 			fault := recover()
 			if fault == nil {
@@ -204,11 +242,21 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			if fault == http.ErrAbortHandler { //nolint:errorlint // The documented sentinel of a panic, never wrapped.
 				panic(fault)
 			}
-			s.o.Log.Error("admin: a handler panicked", "method", r.Method, "path", r.URL.Path, "fault", fault, "stack", stack())
+			s.o.Log.Error("admin: a handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fault, "stack", stack())
 			problem.Write(w, r, problem.Plain(seckill.Internal))
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// secure sets what holds of every answer; a page has its own policy.
+func secure(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
 // answer is what a request of the API is answered with.
@@ -248,6 +296,11 @@ func (s *Server) apiWithin(timeout time.Duration, bytesMax int64, handle func(r 
 
 // fail answers with a refusal. An error that is none is logged here, where it ends.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var no *forbidden
+	if errors.As(err, &no) {
+		no.write(w, r)
+		return
+	}
 	refusal := problem.Of(err)
 	if refusal == problem.Plain(seckill.Busy) {
 		refusal = &seckill.Refusal{Reason: seckill.Busy, Detail: "It is not known whether this was done; look before repeating it."}

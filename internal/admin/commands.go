@@ -101,6 +101,9 @@ func (s *Server) reconcile(r *http.Request) (answer, error) {
 	if err := merge(err, wrong); err != nil {
 		return answer{}, err
 	}
+	if or(b.Repair, false) && !callerOf(r).role.May(seckill.RoleOperator) {
+		return answer{}, notAllowedTo(seckill.RoleOperator)
+	}
 	counted, findings, err := s.o.Reconciler.Reconcile(r.Context(), id, or(b.Repair, false), by)
 	if err != nil {
 		return answer{}, err

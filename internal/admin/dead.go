@@ -14,6 +14,8 @@ type desk interface {
 	DeadLetters(ctx context.Context, before int64, max int) ([]seckill.DeadLetter, error)
 	DropDead(ctx context.Context, id int64, returnStock bool, by seckill.Actor) error
 	Paid(ctx context.Context, id, ref string, by seckill.Actor) (seckill.Order, error)
+	// Orders of a buyer, newest first, those before an id ("" from the newest).
+	Orders(ctx context.Context, buyer, before string, max int) ([]seckill.Order, error)
 }
 
 // Retry is what became of a dead letter that was tried again.

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
@@ -24,21 +22,8 @@ const (
 	addressesMax = 4096
 )
 
-// door lets those through who know the token.
-func (s *Server) door(open bool, next http.HandlerFunc) http.Handler {
-	if open {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refusal := s.admit(r); refusal != nil {
-			problem.Write(w, r, refusal)
-			return
-		}
-		next(w, r)
-	})
-}
-
-func (s *Server) admit(r *http.Request) *seckill.Refusal {
+// admitToken lets those through who know the token.
+func (s *Server) admitToken(r *http.Request) *seckill.Refusal {
 	given := r.Header.Values("Authorization")
 	if len(given) > 1 {
 		return seckill.Invalid("Authorization", seckill.RuleRepeated, "")
@@ -52,9 +37,7 @@ func (s *Server) admit(r *http.Request) *seckill.Refusal {
 		return &seckill.Refusal{Reason: seckill.RateLimited, RetryAfter: wait}
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")
-	// Hashes have one length, so that the comparison tells nothing of the token's.
-	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(hash[:], s.token[:]) == 1 {
+	if strings.EqualFold(scheme, "Bearer") && s.isToken(token) {
 		return nil
 	}
 	s.tries.failed(from, time.Now())
@@ -103,9 +86,33 @@ func (t *tries) wait(from string, now time.Time) time.Duration {
 	return max(0, t.until[network(from)].Add(-(triesBurst-1)*triesEvery).Sub(now))
 }
 
+// charge counts a try before it is made, or tells how long to wait.
+func (t *tries) charge(from string, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if wait := t.until[network(from)].Add(-(triesBurst - 1) * triesEvery).Sub(now); wait > 0 {
+		return wait
+	}
+	t.count(from, now)
+	return 0
+}
+
+// forgive takes back one try, since it was right.
+func (t *tries) forgive(from string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if until, ok := t.until[network(from)]; ok {
+		t.until[network(from)] = until.Add(-triesEvery)
+	}
+}
+
 func (t *tries) failed(from string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.count(from, now)
+}
+
+func (t *tries) count(from string, now time.Time) {
 	if len(t.until) >= addressesMax {
 		clear(t.until)
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,14 @@ func (n *neighbours) DropDead(_ context.Context, id int64, returnStock bool, by 
 func (n *neighbours) Paid(_ context.Context, id, ref string, by seckill.Actor) (seckill.Order, error) {
 	return seckill.Order{ID: id, State: seckill.Paid, PaymentRef: ref}, n.note(by, "paid %s %s", id, ref)
 }
+func (n *neighbours) Orders(_ context.Context, buyer, before string, limit int) (list []seckill.Order, err error) {
+	for id := 3; id > 0; id-- {
+		if text := strconv.Itoa(id); buyer == "buyer-7" && (before == "" || text < before) && len(list) < limit {
+			list = append(list, seckill.Order{ID: text, Buyer: buyer, State: seckill.Paid})
+		}
+	}
+	return list, n.err
+}
 func (n *neighbours) Audit(_ context.Context, before int64, limit int) (entries []seckill.AuditEntry, err error) {
 	for id := int64(3); id > 0; id-- {
 		if (before == 0 || id < before) && len(entries) < limit {
@@ -212,7 +221,10 @@ func (n *neighbours) server(t *testing.T, change func(*Options)) *Server {
 	t.Helper()
 	o := Options{
 		Operator: n, Levels: n, Books: n, Reconciler: n, Desk: n, Audit: n, Metrics: telemetry.New("test"),
-		Switches: n, Blocks: n, Audiences: n,
+		Switches: n, Blocks: n, Audiences: n, Accounts: newPeople(n), Live: &onceFeed{},
+		Nodes: func(context.Context) ([]seckill.Node, time.Time, error) {
+			return []seckill.Node{{ID: "n1", Roles: []string{"gateway"}, SeenAt: time.Unix(5, 0)}, {ID: "n2"}}, time.Unix(6, 0), n.err
+		},
 		RetryDead: func(_ context.Context, id int64, by seckill.Actor) (Retry, error) {
 			return Retry{Outcomes: []seckill.Outcome{{Progress: seckill.Failed, Reason: seckill.SoldOut}}}, n.note(by, "retry %d", id)
 		},

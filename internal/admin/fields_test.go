@@ -46,6 +46,11 @@ var endpoints = []endpoint{
 		"kind": `"ip"`, "value": `"192.0.2.7"`, "until": soon, "reason": `"x"`,
 	}, []string{"kind", "value", "reason"}},
 	{"DELETE blocks/7", map[string]string{"reason": `"x"`}, nil},
+	{"accounts", map[string]string{
+		"name": `"zoe"`, "password": `"twelve chars"`, "role": `"viewer"`, "reason": `"x"`,
+	}, []string{"name", "password", "role"}},
+	{"PUT accounts/ann", map[string]string{"password": `"twelve chars"`, "role": `"viewer"`, "disabled": "false", "reason": `"x"`}, nil},
+	{"DELETE accounts/ann", map[string]string{"reason": `"x"`}, nil},
 }
 
 // soon is a moment that can be planned for, as JSON.

@@ -9,7 +9,7 @@ import (
 // secrets.
 func profiles() []route {
 	// One pattern for all: a mux takes no method's prefix beside a path under it.
-	return []route{{"GET /debug/pprof/", false, func(w http.ResponseWriter, r *http.Request) {
+	return []route{{"GET /debug/pprof/", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/debug/pprof/profile":
 			pprof.Profile(w, r)

@@ -67,7 +67,7 @@ func merge(err error, more []seckill.FieldError) error {
 
 // actor is who asks, from where, and why: the body's reason, or the header's.
 func actor(r *http.Request, reason *string) (seckill.Actor, []seckill.FieldError) {
-	by := seckill.Actor{Who: "admin-token", From: clientAddress(r)}
+	by := seckill.Actor{Who: callerOf(r).name, From: clientAddress(r)}
 	given := r.Header.Values("X-Reason")
 	field := "X-Reason"
 	switch {

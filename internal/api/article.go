@@ -9,12 +9,17 @@ import (
 	"seckill/internal/problem"
 )
 
-const articlePath = "/seckill"
+const (
+	articlePath  = "/seckill"
+	articleRoute = "POST " + articlePath
+)
 
 // article answers POST /seckill, which believes the user_id in its body. The status is
 // always 200; what happened is in the code.
 func (s *Server) article(c *call, _ string) {
+	c.trace = s.o.Tracer.Accept(c.traceparent, c.now)
 	ticket, ref := s.tryArticle(c)
+	c.endTrace(articleRoute, ticket, ref)
 	if ref != nil {
 		s.o.Metrics.Purchases[ref.Reason].Inc()
 		writeArticle(c.ctx, ref, "", c.lang)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"log/slog"
 	"net/netip"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/gate"
 	"seckill/internal/problem"
+	"seckill/internal/tracing"
 )
 
 // call is one request under way. It is used again and again; every string in it is a view
@@ -22,6 +24,7 @@ type call struct {
 	now  time.Time
 	lang problem.Lang
 	headers
+	trace *tracing.Purchase // Nil unless it is a purchase that is traced.
 
 	want    gate.Request
 	scratch []byte
@@ -38,9 +41,11 @@ type headers struct {
 	acceptEncoding string
 	forwardedFor   string // X-Forwarded-For and Forwarded; "" unless proxies are trusted.
 	forwarded      string
+	traceparent    string
 	hasKey         bool
 	hasIdentity    bool
 	hasDevice      bool
+	hasTraceparent bool
 	repeated       string // The name of a header that was given more than once, and must not be.
 }
 
@@ -77,6 +82,8 @@ func (c *call) begin(s *Server, ctx *fasthttp.RequestCtx) {
 			c.forwardedFor = c.joined(c.forwardedFor, value)
 		case "Forwarded":
 			c.forwarded = c.joined(c.forwarded, value)
+		case "Traceparent":
+			c.traceparent = c.single(value)
 		}
 	}
 	c.lang = problem.Negotiate(language)
@@ -93,6 +100,15 @@ func (c *call) joined(list, line string) string {
 	return list + "," + line
 }
 
+// single is a traceparent, unless it is not the only one: then none counts.
+func (h *headers) single(value string) string {
+	if h.hasTraceparent {
+		return ""
+	}
+	h.hasTraceparent = true
+	return value
+}
+
 func (h *headers) once(name string, to *string, seen *bool, value string) {
 	if *seen && h.repeated == "" {
 		h.repeated = name
@@ -102,7 +118,7 @@ func (h *headers) once(name string, to *string, seen *bool, value string) {
 
 // end lets go of everything that belongs to others.
 func (c *call) end() {
-	c.ctx = nil
+	c.ctx, c.trace = nil, nil
 	c.headers = headers{}
 	c.want = gate.Request{}
 	c.refusal = seckill.Refusal{}
@@ -196,10 +212,10 @@ func (c *call) tellLimits(ref *seckill.Refusal) {
 }
 
 // refusalOf turns an error into what the caller hears; unknown ones are logged.
-func (s *Server) refusalOf(what string, err error) *seckill.Refusal {
+func (s *Server) refusalOf(what string, err error, about ...slog.Attr) *seckill.Refusal {
 	ref := problem.Of(err)
 	if ref == problem.Plain(seckill.Busy) {
-		s.unknown(what, err)
+		s.unknown(what, err, about)
 	}
 	return ref
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -17,6 +17,10 @@ import (
 // challenge answers GET /v1/activities/{id}/challenge. Who does not say who he is gets a
 // challenge as well: whose proof it is shows when it is handed in.
 func (s *Server) challenge(c *call, id string) {
+	if ref := c.badHeader(); ref != nil {
+		c.refuse(ref)
+		return
+	}
 	buyer := ""
 	if c.hasIdentity {
 		var ref *seckill.Refusal
@@ -86,53 +90,69 @@ func (s *Server) atTheDoor(c *call, id, buyer string) (*seckill.Activity, *secki
 		r.Activity = a
 	}
 	r.Buyer, r.Addr, r.Device, r.Now = buyer, c.client(), c.device, c.now
-	if ref := s.gate.CheckEntry(r); ref != nil {
+	ref = s.gate.CheckEntry(r)
+	c.tellLimits(ref)
+	if ref != nil {
 		return nil, ref
 	}
 	return r.Activity, nil
 }
 
 // parseEntry reads the body of an entry, which may be empty. A proof is base64, as ALTCHA's widget makes it, or
-// the object itself.
+// the object itself; null and "" are none.
 func parseEntry(body []byte, open bool) (proof, userID string, ref *seckill.Refusal) {
 	if len(body) == 0 {
 		return "", "", nil
 	}
-	var fields map[string]json.RawMessage
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(&fields); err != nil || fields == nil || decoder.More() {
-		return "", "", brokenBody
-	}
-	for name, value := range fields {
+	s := scanner{b: body}
+	var seen [2]bool
+	for field, more := s.field(); more; field, more = s.field() {
 		switch {
-		case name == "proof":
-			if proof, ref = readProof(value); ref != nil {
-				return "", "", ref
-			}
-		case name == "user_id" && open:
-			s, seen := scanner{b: value}, false
-			if userID, ref = s.userID(name, &seen); ref != nil {
-				return "", "", ref
-			}
+		case field == "proof":
+			proof, ref = s.proof(field, &seen[0])
+		case field == "user_id" && open:
+			userID, ref = s.userID(field, &seen[1])
 		default:
-			return "", "", unknownField(name)
+			ref = unknownField(field)
 		}
+		if ref != nil {
+			return "", "", ref
+		}
+	}
+	if ref := s.end(); ref != nil {
+		return "", "", ref
 	}
 	return proof, userID, nil
 }
 
-func readProof(value json.RawMessage) (string, *seckill.Refusal) {
-	text := strings.TrimSpace(string(value))
+// proof reads a proof and returns it in base64.
+func (s *scanner) proof(field string, seen *bool) (string, *seckill.Refusal) {
+	rest := s.b[s.i:]
 	switch {
-	case text == "null":
+	case *seen:
+		return "", repeated(field)
+	case bytes.HasPrefix(rest, []byte("null")):
+		*seen = true
+		s.i += len("null")
 		return "", nil
-	case strings.HasPrefix(text, "{"):
-		text = base64.StdEncoding.EncodeToString([]byte(text))
-	case json.Unmarshal(value, &text) != nil:
-		return "", seckill.Invalid("proof", seckill.RuleType, "string")
+	case bytes.HasPrefix(rest, []byte(`""`)):
+		*seen = true
+		s.i += len(`""`)
+		return "", nil
+	case !bytes.HasPrefix(rest, []byte("{")):
+		return s.ascii(field, seen, entry.ProofBytesMax)
 	}
-	if len(text) > entry.ProofBytesMax {
-		return "", seckill.Invalid("proof", seckill.RuleLength, strconv.Itoa(entry.ProofBytesMax))
+	*seen = true
+	// The one nested value that a body may have. It is read by the standard library, and no further than it may be long.
+	var object json.RawMessage
+	err := json.NewDecoder(io.LimitReader(bytes.NewReader(rest), entry.ProofBytesMax)).Decode(&object)
+	switch {
+	case err != nil && len(rest) >= entry.ProofBytesMax,
+		base64.StdEncoding.EncodedLen(len(object)) > entry.ProofBytesMax:
+		return "", seckill.Invalid(field, seckill.RuleLength, strconv.Itoa(entry.ProofBytesMax))
+	case err != nil:
+		return "", brokenBody
 	}
-	return text, nil
+	s.i += len(object)
+	return base64.StdEncoding.EncodeToString(object), nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"seckill"
 	"seckill/internal/problem"
+	"seckill/internal/tracing"
 	"seckill/stock"
 )
 
@@ -24,7 +26,9 @@ type reserver interface {
 // type is not looked at: people's scripts send JSON as whatever their tool assumes, and
 // no cookie identifies a buyer here, so a page of somebody else's cannot buy for one.
 func (s *Server) purchase(c *call, id string) {
+	c.trace = s.o.Tracer.Accept(c.traceparent, c.now)
 	ticket, ahead, ref := s.tryPurchase(c, id)
+	c.endTrace("POST /v1/activities/{id}/purchases", ticket, ref)
 	if ref != nil {
 		s.o.Metrics.Purchases[ref.Reason].Inc()
 		c.refuse(ref)
@@ -86,9 +90,9 @@ func (s *Server) buy(c *call, activity int64, buyer string, quantity int) (ticke
 
 	// From here on others keep what they are given, so nothing may be a view.
 	at := seckill.Attempt{
-		Ticket: r.Ticket(), Buyer: strings.Clone(buyer), Quantity: quantity, Key: r.AttemptKey(),
+		Ticket: c.newTicket(), Buyer: strings.Clone(buyer), Quantity: quantity, Key: r.AttemptKey(),
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.o.ReserveTimeout)
+	ctx, cancel := context.WithTimeout(tracing.With(s.ctx, c.trace), s.o.ReserveTimeout)
 	defer cancel()
 	begin := time.Now()
 	d, err := s.o.Reserver.Reserve(ctx, r.Activity, at)
@@ -98,10 +102,41 @@ func (s *Server) buy(c *call, activity int64, buyer string, quantity int) (ticke
 	}
 	s.o.Metrics.PurchaseSeconds.Observe(time.Since(begin).Seconds())
 	if err != nil {
-		return "", 0, s.refusalOf("reserving", err)
+		return "", 0, s.refusalOf("reserving", err, slog.Int64("activity", activity), slog.Int("run", r.Activity.Run), c.trace.ID())
 	}
 	s.gate.Learn(r, answer.Mark, d)
 	return d.Ticket, d.Ahead, c.refusalFor(d)
+}
+
+// newTicket draws the attempt's ticket, and has the purchase traced if that is one of those that are, or if
+// its caller asked for it.
+func (c *call) newTicket() string {
+	if c.trace == nil {
+		ticket := c.want.Ticket()
+		c.trace = c.s.o.Tracer.Begin(nil, ticket, c.now)
+		return ticket
+	}
+	ticket := c.s.o.Tracer.Draw(c.want.Ticket)
+	c.trace = c.s.o.Tracer.Begin(c.trace, ticket, c.now)
+	return ticket
+}
+
+// endTrace tells of a request that is traced.
+func (c *call) endTrace(route, ticket string, ref *seckill.Refusal) {
+	if c.trace == nil {
+		return
+	}
+	a := tracing.Answer{Route: route, Status: fasthttp.StatusAccepted, Outcome: "accepted", Ticket: ticket}
+	if ref != nil {
+		a.Status, a.Outcome, a.Ticket = ref.Reason.Status(), ref.Reason.String(), ref.Ticket
+	}
+	if route == articleRoute {
+		a.Status = fasthttp.StatusOK
+	}
+	if c.want.Activity != nil {
+		a.Activity = c.want.Activity.ID
+	}
+	c.trace.End(c.s.o.Now(), a)
 }
 
 // refusalFor says what a buyer hears of a decision; nil of a yes.

@@ -23,6 +23,7 @@ import (
 	"seckill/internal/gate"
 	"seckill/internal/page"
 	"seckill/internal/telemetry"
+	"seckill/internal/tracing"
 	"seckill/stock"
 )
 
@@ -43,8 +44,9 @@ type Options struct {
 	// SimulatePayment lets buyers pay their orders by saying so. Default false.
 	SimulatePayment bool
 
-	Log *slog.Logger     // Default slog.Default.
-	Now func() time.Time // The clock. Default time.Now.
+	Log    *slog.Logger     // Default slog.Default.
+	Tracer *tracing.Tracer  // Nil, the default: nothing is traced.
+	Now    func() time.Time // The clock. Default time.Now.
 
 	ReserveTimeout time.Duration // The longest that a purchase waits for the stock, 2 s; 1 ms to 60 s.
 	ReadTimeout    time.Duration // For a whole request, 5 s; 1 ms to 60 s.
@@ -235,11 +237,12 @@ type muffler struct {
 }
 
 // unknown logs an error whose effect is not known. Refusals never come here.
-func (s *Server) unknown(what string, err error) {
+func (s *Server) unknown(what string, err error, about []slog.Attr) {
 	now := time.Now().Unix()
 	if last := s.muffler.second.Load(); last == now || !s.muffler.second.CompareAndSwap(last, now) {
 		s.muffler.skipped.Add(1)
 		return
 	}
-	s.o.Log.Warn(what+" failed; the caller was told busy", "error", err, "more", s.muffler.skipped.Swap(0))
+	about = append(about, slog.Any("error", err), slog.Int64("more", s.muffler.skipped.Swap(0)))
+	s.o.Log.LogAttrs(s.ctx, slog.LevelWarn, what+" failed; the caller was told busy", about...)
 }

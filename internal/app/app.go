@@ -8,6 +8,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"seckill"
+	"seckill/internal/account"
 	"seckill/internal/activity"
 	"seckill/internal/admin"
 	"seckill/internal/api"
@@ -28,6 +30,7 @@ import (
 	"seckill/internal/entry"
 	"seckill/internal/gate"
 	"seckill/internal/intake"
+	"seckill/internal/live"
 	"seckill/internal/order"
 	"seckill/internal/page"
 	"seckill/internal/reconcile"
@@ -35,6 +38,7 @@ import (
 	"seckill/internal/sqlstore"
 	"seckill/internal/telemetry"
 	"seckill/internal/tracing"
+	"seckill/internal/webhook"
 	"seckill/queue"
 	"seckill/stock"
 )
@@ -63,7 +67,15 @@ type App struct {
 	reconciler *reconcile.Reconciler
 	identity   auth.Authenticator
 	public     *api.Server
+	webhooks   *webhook.Client
+	accounts   *account.Desk
+	live       *live.Reporter
+	console    *admin.Server
 	admin      *http.Server
+
+	id, version  string // Of this process, and of the program.
+	started      time.Time
+	queueTrouble atomic.Pointer[string] // Why the queue could not be asked last; nil if it could.
 
 	publicListener net.Listener
 	certificate    *certificate // Nil without TLS.
@@ -99,7 +111,7 @@ func (a *App) close() error {
 // both listeners. What it opened is closed again by Run, or by New itself if it fails. The
 // metrics call this build by its version.
 func New(ctx context.Context, c config.Config, version string, log *slog.Logger) (_ *App, err error) {
-	a := &App{config: c, log: log, metrics: telemetry.New(version)}
+	a := &App{config: c, log: log, metrics: telemetry.New(version), id: rand.Text(), version: version, started: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -196,17 +208,14 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	operators, err := admin.New(admin.Options{
-		Operator: a.operator, Levels: a.registry, Books: a.reconciler, Reconciler: a.reconciler,
-		Switches: a.board, Blocks: a.board, Audiences: a.board, Guards: a.guards,
-		Desk: a.desk, RetryDead: a.retryDead, Audit: a.database, Metrics: a.metrics, Log: a.log,
-		Token: a.config.AdminToken.Reveal(), MetricsAuth: a.config.MetricsAuth, Ready: a.ready, HealthOnly: !a.config.Roles.Console,
-	})
-	if err != nil {
+	if err := a.openConsole(); err != nil {
+		return err
+	}
+	if a.console, err = a.operators(); err != nil {
 		return err
 	}
 	a.admin = &http.Server{
-		Handler: operators, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: a.console, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
@@ -317,6 +326,7 @@ func (a *App) shutDoors() error {
 	defer done()
 	operators := make(chan error, 1)
 	go func() {
+		a.console.EndStreams()
 		err := a.admin.Shutdown(drain)
 		if drain.Err() != nil {
 			a.log.Warn("the time to stop is over: an operator's request was cut off")

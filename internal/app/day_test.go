@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func openMarket(t *testing.T) *market {
 // newMarket is a market in which nobody works yet.
 func newMarket(t *testing.T) *market {
 	t.Helper()
-	m := &market{t: t, App: &App{config: testConfig(t), log: slog.New(slog.DiscardHandler), metrics: telemetry.New("test")}}
+	m := &market{t: t, App: &App{config: testConfig(t), log: slog.New(slog.DiscardHandler), metrics: telemetry.New("test"), id: "node", adminListener: nowhere{}}}
 	must(t, m.open(t.Context()))
 	must(t, m.wire())
 	must(t, m.registry.Refresh(t.Context()))
@@ -253,3 +254,8 @@ func TestLateMessageOfAnEarlierRun(t *testing.T) {
 		}
 	})
 }
+
+// nowhere is a listener of a market that has no doors.
+type nowhere struct{ net.Listener }
+
+func (nowhere) Addr() net.Addr { return &net.TCPAddr{} }

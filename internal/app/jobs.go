@@ -12,6 +12,7 @@ import (
 	"seckill/internal/order"
 	"seckill/internal/reconcile"
 	"seckill/internal/relay"
+	"seckill/internal/webhook"
 	"seckill/stock"
 )
 
@@ -20,13 +21,16 @@ import (
 func (a *App) startJobs(start func(name string, run func(context.Context) error)) {
 	start("activities", a.registry.Run)
 	start("control", a.board.Run)
+	start("live", a.live.Run)
 	start("keys of entries", a.rotateKeys)
 	start("events", a.watch)
 	start("gauges", a.gauges)
 	start("guard", a.keeper.Guard)
+	if a.config.Roles.Gateway || a.config.Roles.Console {
+		start("backlog guard", a.backlog.Run)
+	}
 	if a.config.Roles.Gateway {
 		start("identities", a.identity.Run)
-		start("backlog guard", a.backlog.Run)
 		a.startLimits(start)
 		start("circuit breaker", a.reserver.Run)
 		if a.certificate != nil {
@@ -50,6 +54,7 @@ func (a *App) startJobs(start func(name string, run func(context.Context) error)
 	if a.broker != nil {
 		start("relay", (&relay.Relay{Outbox: a.stock.Outbox(), Broker: a.broker, Log: a.log, Tracer: a.tracer}).Run)
 	}
+	start("webhooks", (&webhook.Sender{Store: a.database, Client: a.webhooks, Metrics: a.metrics, Log: a.log}).Run)
 	start("order writer", a.whileConsuming(writer.Run))
 	start("expirer", expirer.Run)
 	start("settler", settler.Run)
@@ -95,8 +100,14 @@ func (a *App) readGauges(ctx context.Context) {
 		a.metrics.DeadLetters.Set(float64(n))
 	}
 	age := 0.0
-	if b, err := a.queue.Backlog(ctx); err == nil && !b.Oldest.IsZero() {
+	b, err := a.queue.Backlog(ctx)
+	if err == nil && !b.Oldest.IsZero() {
 		age = time.Since(b.Oldest).Seconds()
+	}
+	if err == nil {
+		a.queueTrouble.Store(nil)
+	} else if reason := err.Error(); ctx.Err() == nil {
+		a.queueTrouble.Store(&reason)
 	}
 	a.metrics.QueueOldest.Set(age)
 	for _, act := range a.registry.Activities() {

@@ -13,7 +13,7 @@ const lastTraces = time.Second
 // openTraces is the first that is opened, so that whatever stops later may still tell of itself.
 func (a *App) openTraces(ctx context.Context, version string) (err error) {
 	a.tracer, err = tracing.Open(ctx, tracing.Options{
-		Endpoint: a.config.OTLPEndpoint, Ratio: a.config.TraceSample, Version: version, Log: a.log,
+		Endpoint: a.config.OTLPEndpoint, Ratio: a.config.TraceSample, Version: version, Node: a.id, Log: a.log,
 	})
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ type Report struct {
 	LateMaxMS    float64          `json:"late_max_ms"`                      // Open loop: the longest that a click waited for one. It is part of the latency.
 	Latency      Quantiles        `json:"latency_ms"`                       // Of all requests, errors included.
 	AcceptedTook Quantiles        `json:"accepted_latency_ms"`
+	RefusedTook  Quantiles        `json:"refused_latency_ms"`
 
 	Tickets    Tickets  `json:"tickets"`
 	Books      *Books   `json:"books,omitempty"`
@@ -94,5 +95,5 @@ func (r *Report) add(t *tally, unsent int64) {
 	if t.total.Outcomes[seckill.SoldOut] > 0 && !t.last.IsZero() {
 		r.SoldOutAfter = t.last.Sub(r.StartedAt).Seconds()
 	}
-	r.Latency, r.AcceptedTook = quantiles(t.all), quantiles(t.accepted)
+	r.Latency, r.AcceptedTook, r.RefusedTook = quantiles(t.all), quantiles(t.accepted), quantiles(t.refused)
 }

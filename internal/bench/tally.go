@@ -67,6 +67,7 @@ type worker struct {
 	tally    Tally
 	all      *hdrhistogram.Histogram // Of every answer, errors included.
 	accepted *hdrhistogram.Histogram
+	refused  *hdrhistogram.Histogram
 	late     time.Duration // The longest that a click had to wait for a free connection.
 	last     time.Time     // Of the latest accepted purchase.
 }
@@ -85,6 +86,8 @@ func (w *worker) record(a answer, took, late time.Duration) {
 	if a.reason == seckill.NoReason {
 		_ = w.accepted.RecordValue(us)
 		w.last = time.Now()
+	} else {
+		_ = w.refused.RecordValue(us)
 	}
 }
 
@@ -97,14 +100,15 @@ type tally struct {
 	total    Tally
 	all      *hdrhistogram.Histogram
 	accepted *hdrhistogram.Histogram
+	refused  *hdrhistogram.Histogram
 	late     time.Duration
 	last     time.Time
 }
 
 func newTally(workers int) *tally {
-	t := &tally{all: newHistogram(), accepted: newHistogram()}
+	t := &tally{all: newHistogram(), accepted: newHistogram(), refused: newHistogram()}
 	for range workers {
-		t.workers = append(t.workers, &worker{all: newHistogram(), accepted: newHistogram()})
+		t.workers = append(t.workers, &worker{all: newHistogram(), accepted: newHistogram(), refused: newHistogram()})
 	}
 	return t
 }
@@ -120,6 +124,7 @@ func (t *tally) collect() Point {
 		sum.plus(&w.tally)
 		recent.Merge(w.all)
 		t.accepted.Merge(w.accepted)
+		t.refused.Merge(w.refused)
 		t.late = max(t.late, w.late)
 		if w.last.After(t.last) {
 			t.last = w.last
@@ -127,6 +132,7 @@ func (t *tally) collect() Point {
 		w.tally = Tally{}
 		w.all.Reset()
 		w.accepted.Reset()
+		w.refused.Reset()
 		w.mu.Unlock()
 	}
 	t.total.plus(&sum)

@@ -43,7 +43,7 @@ func (p *program) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagMistake)
 	// The commands in the order in which one needs them.
 	cobra.EnableCommandSorting = false //nolint:reassign // Cobra knows no other way.
-	root.AddCommand(p.demo(), p.serve(), p.migrate(), p.activity(), p.switches(), p.block(), p.reconcile(), p.dead(), p.bench(), p.plan(), p.version())
+	root.AddCommand(p.demo(), p.serve(), p.migrate(), p.activity(), p.switches(), p.block(), p.account(), p.reconcile(), p.dead(), p.bench(), p.plan(), p.version())
 	return root
 }
 

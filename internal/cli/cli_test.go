@@ -93,7 +93,8 @@ func start(t *testing.T, args ...string) *server {
 	s := &server{out: newScreen()}
 	errs := newScreen()
 	ended := make(chan int, 1)
-	args = append([]string{"serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--auth=open", "--data", t.TempDir(), "--log-format=json", "--simulate-payment"}, args...)
+	args = append([]string{"serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--auth=open", "--data", t.TempDir(), "--log-format=json", "--simulate-payment",
+		"--limit-ip=off", "--limit-user=off", "--limit-device=off"}, args...)
 	go func() {
 		ended <- cli.Run(ctx, args, s.out, errs, []string{"SECKILL_ADMIN_TOKEN=" + token})
 	}()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	words "seckill"
+	"seckill/internal/account"
 	"seckill/internal/activity"
 	"seckill/internal/admin"
 	"seckill/internal/control"
@@ -36,6 +37,7 @@ func (nobody) DropDead(context.Context, int64, bool, words.Actor) error         
 func (nobody) Paid(context.Context, string, string, words.Actor) (o words.Order, err error) {
 	return o, nil
 }
+func (nobody) Orders(context.Context, string, string, int) ([]words.Order, error) { return nil, nil }
 
 // controlled starts an admin API whose control state is real, with one activity for listed buyers.
 func controlled(t *testing.T) (environ []string, db *sqlstore.DB, board *control.Board) {
@@ -58,7 +60,10 @@ func controlled(t *testing.T) (environ []string, db *sqlstore.DB, board *control
 	board, err = control.New(control.Options{Store: db, Log: log})
 	check(err)
 	check(board.Refresh(t.Context()))
+	people, err := account.New(account.Options{Store: db, Token: token, Log: log})
+	check(err)
 	api, err := admin.New(admin.Options{
+		Accounts: people,
 		Operator: nobody{}, Levels: nobody{}, Books: nobody{}, Reconciler: nobody{}, Desk: nobody{}, Audit: db, Metrics: telemetry.New("test"), Log: log,
 		RetryDead: func(context.Context, int64, words.Actor) (r admin.Retry, err error) { return r, nil },
 		Switches:  board, Blocks: board, Audiences: board, Token: token, Ready: func() error { return nil },

@@ -62,9 +62,17 @@ func (p *program) serve() *cobra.Command {
 	})
 }
 
+// spelled writes a duration with its unit in JSON as well, where it would be a number of nanoseconds.
+func spelled(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
 // logger writes to standard output: a server says nothing else there.
 func logger(w io.Writer, c config.Config) *slog.Logger {
-	o := &slog.HandlerOptions{Level: c.LogLevel}
+	o := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: spelled}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}

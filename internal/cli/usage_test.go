@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestHelpIsGolden(t *testing.T) {
 	for _, name := range []string{
 		"", "demo", "serve", "migrate", "activity", "activity create", "activity restock", "activity rerun", "activity list", "activity audience",
-		"switch", "switch list", "switch set", "switch cancel", "block", "block list", "block add", "block remove", "reconcile", "dead", "dead drop", "bench", "plan", "version",
+		"switch", "switch list", "switch set", "switch cancel", "block", "block list", "block add", "block remove",
+		"account", "account list", "account add", "account password", "account remove", "reconcile", "dead", "dead drop", "bench", "plan", "version",
 	} {
 		args := append([]string{"help"}, strings.Fields(name)...)
 		got := seckill(t, nil, args...)

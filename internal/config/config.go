@@ -37,6 +37,9 @@ type Config struct {
 	TLSCert string // File with the chain of certificates, PEM.
 	TLSKey  string // File with its key, PEM.
 
+	// WebhookPrivate lets webhooks go to private addresses and without TLS. Default false.
+	WebhookPrivate bool
+
 	SimulatePayment bool // Buyers may "pay" through the API. Default false; only for demos.
 	MetricsAuth     bool // /metrics needs the admin token as well. Default false.
 
@@ -52,6 +55,13 @@ type Config struct {
 	EntryBefore time.Duration
 	// EntryWait is the least time between an entry and its purchase. Default 0, up to 1m.
 	EntryWait time.Duration
+	// ReturnWindow is how long units that buyers give back, or do not pay in time, are kept from sale at the most: each
+	// comes back at a moment within it that nobody can foretell. Default 0, up to 10m.
+	ReturnWindow time.Duration
+	// UnpaidMax is how many orders of one run a buyer may let expire before he is blocked for a while. Default 0, which
+	// blocks nobody; up to 100.
+	UnpaidMax   int
+	UnpaidBlock time.Duration // For how long. Default 1h, 1s to 720h.
 	// ChallengeDifficulty is the most hashes that a challenge takes, and twice what it takes on average. Default
 	// 50000, 1000 to 10000000.
 	ChallengeDifficulty int
@@ -65,6 +75,9 @@ type Config struct {
 	WriteAttemptsMax int           // Attempts at one reservation before it is a dead letter. Default 8, 1 to 100.
 	Retention        time.Duration // How long the stock keeps a run that is over. Default 168h, 1s to 8760h.
 	ReconcileEvery   time.Duration // Between two comparisons of stock, queue and database. Default 1m, 1s to 24h.
+
+	OTLPEndpoint string  // URL of a collector of traces that speaks OTLP over HTTP. Default none: nothing is traced.
+	TraceSample  float64 // Share of purchases that are traced. Default 0.001, 0 to 1.
 
 	LogLevel     slog.Level    // Default info.
 	LogFormat    string        // "text" or "json". Default "text".
@@ -89,6 +102,7 @@ func Default() Config {
 		AbuseBlock:          10 * time.Minute,
 		EntryBefore:         time.Minute,
 		ChallengeDifficulty: 50_000,
+		UnpaidBlock:         time.Hour,
 		BacklogHigh:         100_000,
 		BacklogLow:          50_000,
 		ReserveTimeout:      2 * time.Second,
@@ -96,6 +110,7 @@ func Default() Config {
 		WriteAttemptsMax:    8,
 		Retention:           168 * time.Hour,
 		ReconcileEvery:      time.Minute,
+		TraceSample:         0.001,
 		LogLevel:            slog.LevelInfo,
 		LogFormat:           "text",
 		DrainTimeout:        8 * time.Second,
@@ -244,6 +259,19 @@ type Roles struct {
 	Gateway bool // Answers buyers.
 	Worker  bool // Writes orders, and does the jobs of activities.
 	Console bool // Serves the console and the admin API; health and metrics are served by all.
+}
+
+// List names the roles.
+func (r Roles) List() (names []string) {
+	for _, role := range []struct {
+		name string
+		on   bool
+	}{{"gateway", r.Gateway}, {"worker", r.Worker}, {"console", r.Console}} {
+		if role.on {
+			names = append(names, role.name)
+		}
+	}
+	return names
 }
 
 // Limit is a token bucket. Its zero value is "off".

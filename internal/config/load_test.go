@@ -48,10 +48,10 @@ func TestEachSettingArrives(t *testing.T) {
 		{"database", "mysql://u:p%40ss@db/shop"}, {"data", "d"}, {"auth", "jwt:jwks:https://h/k"}, {"auth-issuer", "shop"}, {"auth-audience", "a,b"}, {"admin-token", "@" + token},
 		{"trusted-proxies", "10.1.2.3/8, ::1,::ffff:192.0.2.0/120,10.0.0.0/8"}, {"roles", "console,worker,gateway"},
 		{"simulate-payment", "true"}, {"metrics-auth", "TRUE"}, {"limit-ip", "0.5/s:1"}, {"limit-user", "off"}, {"limit-device", "1000000/s:1000000"},
-		{"limit-abuse", "1/s:2"}, {"abuse-block", "1h"}, {"entry-before", "30s"}, {"entry-wait", "1s"}, {"challenge-difficulty", "1000"},
+		{"limit-abuse", "1/s:2"}, {"abuse-block", "1h"}, {"entry-before", "30s"}, {"entry-wait", "1s"}, {"return-window", "10s"}, {"unpaid-max", "3"}, {"unpaid-block", "2h"}, {"challenge-difficulty", "1000"},
 		{"backlog-high", "7"}, {"backlog-low", "7"}, {"reserve-timeout", "10ms"}, {"write-batch-max", "2000"}, {"write-attempts-max", "1"},
-		{"tls-cert", "c.pem"}, {"tls-key", "k.pem"},
-		{"retention", "1m30s"}, {"reconcile-every", "24h"}, {"log-level", "error"}, {"log-format", "json"}, {"drain-timeout", "9.9s"},
+		{"tls-cert", "c.pem"}, {"tls-key", "k.pem"}, {"webhook-private", "true"},
+		{"retention", "1m30s"}, {"reconcile-every", "24h"}, {"otlp-endpoint", "https://otel:4318/x"}, {"trace-sample", "0.25"}, {"log-level", "error"}, {"log-format", "json"}, {"drain-timeout", "9.9s"},
 	}
 	want := config.Config{
 		Listen: "[::1]:1", AdminListen: ":0", Stock: config.Stock{Engine: "embedded"}, Queue: config.Queue{Engine: "embedded"},
@@ -62,9 +62,11 @@ func TestEachSettingArrives(t *testing.T) {
 		SimulatePayment: true, MetricsAuth: true,
 		LimitIP: config.Limit{PerSecond: 0.5, Burst: 1}, LimitDevice: config.Limit{PerSecond: 1e6, Burst: 1e6},
 		LimitAbuse: config.Limit{PerSecond: 1, Burst: 2}, AbuseBlock: time.Hour, EntryBefore: 30 * time.Second, EntryWait: time.Second, ChallengeDifficulty: 1000,
-		TLSCert: "c.pem", TLSKey: "k.pem",
+		ReturnWindow: 10 * time.Second, UnpaidMax: 3, UnpaidBlock: 2 * time.Hour,
+		WebhookPrivate: true,
+		TLSCert:        "c.pem", TLSKey: "k.pem",
 		BacklogHigh: 7, BacklogLow: 7, ReserveTimeout: 10 * time.Millisecond, WriteBatchMax: 2000, WriteAttemptsMax: 1,
-		Retention: 90 * time.Second, ReconcileEvery: 24 * time.Hour, LogLevel: slog.LevelError, LogFormat: "json", DrainTimeout: 9900 * time.Millisecond,
+		Retention: 90 * time.Second, ReconcileEvery: 24 * time.Hour, OTLPEndpoint: "https://otel:4318/x", TraceSample: 0.25, LogLevel: slog.LevelError, LogFormat: "json", DrainTimeout: 9900 * time.Millisecond,
 	}
 	var args, environ []string
 	var file strings.Builder

@@ -73,6 +73,9 @@ func (c *Config) checkBounds(k *checker) {
 	lasts("abuse-block", c.AbuseBlock, time.Second, 24*time.Hour)
 	lasts("entry-before", c.EntryBefore, time.Second, time.Hour)
 	lasts("entry-wait", c.EntryWait, 0, time.Minute)
+	lasts("return-window", c.ReturnWindow, 0, 10*time.Minute)
+	within("unpaid-max", int64(c.UnpaidMax), 0, 100)
+	lasts("unpaid-block", c.UnpaidBlock, time.Second, 720*time.Hour)
 	within("challenge-difficulty", int64(c.ChallengeDifficulty), 1000, 10_000_000)
 	within("backlog-high", c.BacklogHigh, 1, 1_000_000_000)
 	within("backlog-low", c.BacklogLow, 0, 1_000_000_000)
@@ -81,6 +84,7 @@ func (c *Config) checkBounds(k *checker) {
 	lasts("reserve-timeout", c.ReserveTimeout, 10*time.Millisecond, 30*time.Second)
 	lasts("retention", c.Retention, time.Second, 8760*time.Hour)
 	lasts("reconcile-every", c.ReconcileEvery, time.Second, 24*time.Hour)
+	k.require(c.TraceSample >= 0 && c.TraceSample <= 1, "is out of bounds", "0 to 1", "trace-sample")
 	k.require(c.DrainTimeout >= 100*time.Millisecond && c.DrainTimeout < 10*time.Second,
 		short(c.DrainTimeout)+" is out of bounds", "100ms to less than 10s", "drain-timeout")
 	k.require(c.LogFormat == "text" || c.LogFormat == "json", "is not a format", "text or json", "log-format")

@@ -378,6 +378,30 @@ func parseInt(s string) (int64, error) {
 	return n, nil
 }
 
+// parseCollector accepts no user in the URL: a process's flags can be read by everybody, and what a collector
+// wants to see is given in a variable of OpenTelemetry's own.
+func parseCollector(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !hostName(u.Hostname()) ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", &wrong{"is not the URL of a collector", "http://host:port or https://host:port/path, without a user: headers go into OTEL_EXPORTER_OTLP_HEADERS"}
+	}
+	return s, nil
+}
+
+func parseRatio(s string) (float64, error) {
+	no := &wrong{"is not a ratio", "a number from 0 to 1 such as 0.001"}
+	whole, part, point := strings.Cut(s, ".")
+	if !digits(whole) || point && !digits(part) || len(s) > 20 {
+		return 0, no
+	}
+	r, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, no
+	}
+	return r, nil
+}
+
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {

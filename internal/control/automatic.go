@@ -141,7 +141,7 @@ func (b *Board) writeAutomatic(ctx context.Context) ([]seckill.Block, error) {
 		return b.o.Store.AddAutomaticBlocks(ctx, batch, seckill.Actor{Who: system})
 	})
 	if refusal := refused(err); refusal != nil {
-		b.o.Log.Warn("control: automatic blocks were not taken", "count", len(batch), "reason", refusal.Detail)
+		b.o.Log.Warn("control: automatic blocks were not taken", "blocks", len(batch), "reason", refusal.Detail)
 		b.automatic.done(batch)
 		return nil, nil
 	}

@@ -413,9 +413,9 @@ func (o *outage) note(err error) {
 	switch {
 	case err != nil && o.since.IsZero():
 		o.since = time.Now()
-		o.log.Warn("control: an outage began", "what", o.what, "error", err)
+		o.log.Warn("control: an outage began", "step", o.what, "error", err)
 	case err == nil && !o.since.IsZero():
-		o.log.Info("control: an outage is over", "what", o.what, "lasted", time.Since(o.since))
+		o.log.Info("control: an outage is over", "step", o.what, "lasted", time.Since(o.since))
 		o.since = time.Time{}
 	}
 }

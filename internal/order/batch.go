@@ -3,9 +3,11 @@ package order
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"seckill"
+	"seckill/internal/tracing"
 	"seckill/queue"
 	"seckill/stock"
 )
@@ -93,6 +95,7 @@ func (s *session) write(run seckill.RunID, tasks []*task) (done []*task, err err
 		rs[i] = t.r
 	}
 	var written []Written
+	begin := time.Now()
 	err = s.call("write orders", unavailable, func(ctx context.Context) error {
 		w, err := s.Store.WriteOrders(ctx, run, rs)
 		if err == nil && len(w) != len(rs) {
@@ -101,6 +104,7 @@ func (s *session) write(run seckill.RunID, tasks []*task) (done []*task, err err
 		written = w
 		return err
 	})
+	s.trace(tasks, written, begin, err)
 	switch {
 	case err == nil:
 		for i, t := range tasks {
@@ -123,13 +127,33 @@ func (s *session) write(run seckill.RunID, tasks []*task) (done []*task, err err
 	return done, nil
 }
 
+// trace tells of a transaction for those of its tasks that are traced. Of one that is tried again in halves
+// nothing is said: the halves tell.
+func (s *session) trace(tasks []*task, written []Written, begin time.Time, err error) {
+	if s.Tracer == nil || err != nil && !unavailable(err) && len(tasks) > 1 {
+		return
+	}
+	w := tracing.Write{Begin: begin, End: time.Now(), Batch: len(tasks), Err: err}
+	for i, t := range tasks {
+		w.Tries, w.Order, w.New = t.tries, "", false
+		if err == nil {
+			w.New = written[i].New
+			if o := written[i].Order; o != nil {
+				w.Order = o.ID
+			}
+		}
+		s.Tracer.Wrote(t.r, w)
+	}
+}
+
 // park puts a reservation aside until its next try, so that the others need not wait.
 func (s *session) park(t *task, err error) {
 	t.tries++
 	t.err = err
 	t.due = time.Now().Add(min(s.RetryLeast<<min(t.tries-1, 20), s.RetryMost))
 	s.parked = append(s.parked, t)
-	s.Log.Warn("a reservation could not be written", "ticket", t.r.Ticket, "attempt", t.tries, "error", err)
+	s.Log.LogAttrs(s.work, slog.LevelWarn, "a reservation could not be written",
+		slog.String("ticket", t.r.Ticket), slog.Int("attempt", t.tries), slog.Any("error", err), s.Tracer.ID(t.r.Ticket))
 }
 
 // retryParked tries what is due once more, each alone, and gives up on what was
@@ -183,7 +207,8 @@ func (s *session) bury(letters []seckill.DeadLetter) error {
 		return err
 	}
 	for _, l := range letters {
-		s.Log.Error("dead letter", "ticket", l.Ticket, "activity", l.Run.Activity, "run", l.Run.Run, "reason", l.Reason)
+		s.Log.LogAttrs(s.work, slog.LevelError, "dead letter", slog.String("ticket", l.Ticket), slog.Int64("activity", l.Run.Activity),
+			slog.Int("run", l.Run.Run), slog.String("reason", l.Reason), s.Tracer.ID(l.Ticket))
 	}
 	if s.Metrics != nil {
 		s.Metrics.OrdersWritten.WithLabelValues("dead").Add(float64(len(letters)))

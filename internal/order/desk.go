@@ -23,6 +23,8 @@ type Desk struct {
 	TellTimeout time.Duration
 	Log         *slog.Logger // Discards by default.
 	Unknown     Unknown      // Nobody by default.
+	// Hold leaves it to the Settler, and its ReturnWindow, to bring the units of cancelled orders back.
+	Hold bool
 }
 
 // Order of a buyer; NotFound (a *seckill.Refusal) if it is not there, or another's.
@@ -59,7 +61,9 @@ func (d *Desk) move(ctx context.Context, id, buyer string, to seckill.OrderState
 		return seckill.Order{}, found(err)
 	}
 	if moved {
-		d.tell(ctx, todo)
+		if to.Live() || !d.Hold {
+			d.tell(ctx, todo)
+		}
 		return o, nil
 	}
 	switch {

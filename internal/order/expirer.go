@@ -2,8 +2,11 @@ package order
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"seckill"
 )
 
 // Expirer ends orders that were not paid in time: their units go back and are sold
@@ -18,6 +21,12 @@ type Expirer struct {
 	CallTimeout time.Duration
 	Log         *slog.Logger // Discards by default.
 	Unknown     Unknown      // Nobody by default.
+
+	// Hold leaves it to the Settler, and its ReturnWindow, to bring the units back.
+	Hold bool
+	// UnpaidMax is how many orders of one run a buyer may let expire until Unpaid hears of him. 0: as many as he likes.
+	UnpaidMax int
+	Unpaid    func(buyer string, run seckill.RunID, times int)
 }
 
 // Run works until ctx ends, and then returns nil.
@@ -51,8 +60,50 @@ func (e *Expirer) step(ctx context.Context) (expired int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := tell(ctx, e.Stock, e.Store, e.Unknown, todos); err != nil {
-		e.Log.Warn("expired orders will be settled later", "orders", len(todos), "error", err)
+	if !e.Hold {
+		if err := tell(ctx, e.Stock, e.Store, e.Unknown, todos); err != nil {
+			e.Log.Warn("expired orders will be settled later", "orders", len(todos), "error", err)
+		}
+	}
+	if err := e.judge(ctx, todos); err != nil {
+		e.Log.Warn("it is not known who has let too many orders expire", "orders", len(todos), "error", err)
 	}
 	return len(todos), nil
+}
+
+// unpaidLook is how many of a buyer's orders are looked through for unpaid ones, the newest first.
+const unpaidLook = 200
+
+// judge hands over who has let too many orders expire: he keeps units from others (denial of
+// inventory). The database counts, so that it does not matter which process expired the others.
+func (e *Expirer) judge(ctx context.Context, todos []Todo) error {
+	if e.UnpaidMax <= 0 || e.Unpaid == nil {
+		return nil
+	}
+	type place struct {
+		buyer string
+		run   seckill.RunID
+	}
+	seen := map[place]bool{}
+	for _, t := range todos {
+		p := place{t.Buyer, t.Run}
+		if seen[p] {
+			continue
+		}
+		seen[p] = true
+		orders, err := e.Store.Orders(ctx, t.Buyer, "", unpaidLook)
+		if err != nil {
+			return fmt.Errorf("count a buyer's unpaid orders: %w", err)
+		}
+		times := 0
+		for i := range orders {
+			if orders[i].Run == t.Run && orders[i].State == seckill.Expired {
+				times++
+			}
+		}
+		if times >= e.UnpaidMax {
+			e.Unpaid(t.Buyer, t.Run, times)
+		}
+	}
+	return nil
 }

@@ -3,6 +3,9 @@ package order
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -18,7 +21,18 @@ type Settler struct {
 	CallTimeout time.Duration
 	Log         *slog.Logger // Discards by default.
 	Unknown     Unknown      // Nobody by default.
+
+	// ReturnWindow is how long units of orders that were cancelled or have expired are kept from
+	// sale at the most; 0 brings them back at once. Each comes back at a moment of its own that
+	// nobody can foretell, so that nobody can lie in wait for it, or hand a unit on to himself by
+	// giving it back. Several Settlers choose a moment each, and the first is taken.
+	ReturnWindow time.Duration
+
+	held map[int64]time.Time // When the stock hears of it, by to-do. Of the last step, bounded by heldMax.
 }
+
+// heldMax bounds the to-dos that wait for their moment; those beyond it are told at once.
+const heldMax = 100_000
 
 func (s *Settler) withDefaults() *Settler {
 	c := *s
@@ -49,9 +63,16 @@ func (s *Settler) Run(ctx context.Context) error {
 }
 
 // step goes through all that there is, once.
-func (s *Settler) step(ctx context.Context) error {
+func (s *Settler) step(ctx context.Context) (err error) {
+	held := map[int64]time.Time{}
+	defer func() {
+		if err != nil { // What was not reached keeps its moment.
+			maps.Copy(held, s.held)
+		}
+		s.held = held
+	}()
 	for after := int64(0); ; {
-		n, last, err := s.tellSome(ctx, after)
+		n, last, err := s.tellSome(ctx, after, held)
 		if err != nil {
 			return err
 		}
@@ -63,14 +84,37 @@ func (s *Settler) step(ctx context.Context) error {
 	return s.retryDead(ctx)
 }
 
-func (s *Settler) tellSome(ctx context.Context, after int64) (n int, last int64, err error) {
+func (s *Settler) tellSome(ctx context.Context, after int64, held map[int64]time.Time) (n int, last int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.CallTimeout)
 	defer cancel()
 	todos, err := s.Store.Todos(ctx, after, s.BatchMax)
 	if err != nil || len(todos) == 0 {
 		return 0, after, err
 	}
-	return len(todos), todos[len(todos)-1].ID, tell(ctx, s.Stock, s.Store, s.Unknown, todos)
+	n, last = len(todos), todos[len(todos)-1].ID
+	return n, last, tell(ctx, s.Stock, s.Store, s.Unknown, s.due(todos, held))
+}
+
+// due leaves those out whose moment has not come, and notes them in held.
+func (s *Settler) due(todos []Todo, held map[int64]time.Time) []Todo {
+	if s.ReturnWindow <= 0 {
+		return todos
+	}
+	now := time.Now()
+	return slices.DeleteFunc(todos, func(t Todo) bool {
+		if t.Order == nil || t.Order.State.Live() {
+			return false
+		}
+		at, known := s.held[t.ID]
+		if !known {
+			at = now.Add(rand.N(s.ReturnWindow))
+		}
+		if !at.After(now) || len(held) >= heldMax {
+			return false
+		}
+		held[t.ID] = at
+		return true
+	})
 }
 
 func (s *Settler) retryDead(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seckill/internal/telemetry"
+	"seckill/internal/tracing"
 	"seckill/queue"
 )
 
@@ -33,6 +34,7 @@ type Writer struct {
 	Grace time.Duration
 
 	Metrics *telemetry.Metrics // None by default.
+	Tracer  *tracing.Tracer    // Nil, the default: nothing is traced.
 	Log     *slog.Logger       // Discards by default.
 	Unknown Unknown            // Nobody by default.
 }

@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"seckill/internal/tracing"
 	"seckill/queue"
 )
 
@@ -36,7 +37,8 @@ type Relay struct {
 	// RetryLeast and RetryMost bound the waits between tries; 50 ms and 5 s by default.
 	RetryLeast, RetryMost time.Duration
 
-	Log *slog.Logger // Discards by default.
+	Log    *slog.Logger    // Discards by default.
+	Tracer *tracing.Tracer // Nil, the default: nothing is traced, and no message is read.
 }
 
 // Run works until ctx ends, and then returns nil: a call under way is finished first, and what
@@ -55,7 +57,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if moved {
 			wait = c.RetryLeast
 		}
-		c.Log.Warn("the way from the outbox to the broker is interrupted, trying again", "error", err, "in", wait.Round(time.Millisecond))
+		c.Log.Warn("the way from the outbox to the broker is interrupted, trying again", "error", err, "wait", wait.Round(time.Millisecond))
 		pause(ctx, wait)
 		wait = min(2*wait, c.RetryMost)
 	}
@@ -99,13 +101,33 @@ func (r *Relay) move(ctx context.Context) (moved bool, err error) {
 			msgs[i] = d.Message
 		}
 		// A call that has begun is not broken off by the end: it would only leave more to repeat.
-		if err := r.call(ctx, func(ctx context.Context) error { return r.Broker.Publish(ctx, msgs...) }); err != nil {
+		begin := time.Now()
+		err = r.call(ctx, func(ctx context.Context) error { return r.Broker.Publish(ctx, msgs...) })
+		r.trace(msgs, begin, err)
+		if err != nil {
 			return moved, fmt.Errorf("publish %d messages: %w", len(msgs), err)
 		}
 		if err := r.call(ctx, func(ctx context.Context) error { return sub.Ack(ctx, ds...) }); err != nil {
 			return moved, fmt.Errorf("drop %d messages from the outbox: %w", len(msgs), err)
 		}
 		moved = true
+	}
+}
+
+// trace tells of a call of the broker for the reservations in it that are traced.
+func (r *Relay) trace(msgs []queue.Message, begin time.Time, err error) {
+	if r.Tracer == nil {
+		return
+	}
+	end := time.Now()
+	for _, m := range msgs {
+		_, rs, unread := queue.DecodeReservations(m.Body)
+		if unread != nil {
+			continue // The order writer says so.
+		}
+		for _, one := range rs {
+			r.Tracer.Published(one, begin, end, len(msgs), err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ package reserve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"seckill"
 	"seckill/internal/telemetry"
+	"seckill/internal/tracing"
 	"seckill/stock"
 )
 
@@ -32,6 +34,10 @@ type Options struct {
 	Flights    int           // Calls under way at once for one run, 2: one decides while the other is written.
 	WaitingMax int           // Attempts that wait for one run before others are told "busy", 16,384.
 	Timeout    time.Duration // Of one call of the stock, 2 s. A caller waits at most twice as long.
+	// WaitTarget is how long an attempt may expect to wait, 50 ms: when the line is as long as what the
+	// stock decides in that time, others are told "busy", since a longer line would only be a longer
+	// wait. Two batches may always wait, so that the stock has enough to do.
+	WaitTarget time.Duration
 
 	// HangAfter is how long a call of the stock may be under way before buyers are refused,
 	// 300 ms. Where calls that are answered take longer, it is twice what they take, at
@@ -43,7 +49,8 @@ type Options struct {
 	WatchEvery          time.Duration // Between two looks at the calls under way, 25 ms.
 	QuietFor            time.Duration // After a log line about the stock's silence before the next, 10 s.
 
-	Log *slog.Logger // Of changes. Discards by default.
+	Log    *slog.Logger    // Of changes. Discards by default.
+	Tracer *tracing.Tracer // Nil, the default: nothing is traced.
 	// OnChange hears of each run whose buyers are refused, or let through again. It must
 	// not block. May be nil.
 	OnChange func(run seckill.RunID, s State)
@@ -54,6 +61,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Flights, 2)
 	orDefault(&o.WaitingMax, 16384)
 	orDefault(&o.Timeout, 2*time.Second)
+	orDefault(&o.WaitTarget, 50*time.Millisecond)
 	orDefault(&o.HangAfter, 300*time.Millisecond)
 	orDefault(&o.HangMost, 900*time.Millisecond)
 	orDefault(&o.FailuresMax, 5)
@@ -109,6 +117,7 @@ type lane struct {
 	mu      sync.Mutex
 	waiting []*call
 	flying  int
+	each    time.Duration // What an attempt takes when the stock is busy; 0 if it never was.
 }
 
 // call is one attempt and the place where its answer is put.
@@ -116,6 +125,7 @@ type call struct {
 	attempt seckill.Attempt
 	epoch   int64
 	since   time.Time
+	trace   *tracing.Purchase // Nil if it is not traced.
 	answer  chan answer
 }
 
@@ -140,9 +150,12 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 	}
 	c := r.calls.Get().(*call)
 	c.attempt, c.epoch, c.since = at, a.Epoch, time.Now()
+	if r.options.Tracer != nil {
+		c.trace = tracing.From(ctx)
+	}
 
 	l.mu.Lock()
-	if len(l.waiting) >= r.options.WaitingMax {
+	if l.full(&r.options) {
 		l.mu.Unlock()
 		r.calls.Put(c)
 		return stock.Decision{}, busy
@@ -164,6 +177,27 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 	case <-ctx.Done():
 		return stock.Decision{}, ctx.Err() // The call is not reused: its answer may still come.
 	}
+}
+
+// full tells whether no more may wait; the lock is held.
+func (l *lane) full(o *Options) bool {
+	n := len(l.waiting)
+	return n >= o.WaitingMax || n >= 2*o.BatchMax && time.Duration(n)*l.each > o.WaitTarget
+}
+
+// learn takes in how long a whole batch took. One that is not whole tells how many came, not how many
+// the stock can decide.
+func (l *lane) learn(o *Options, took time.Duration, attempts int) {
+	if attempts < o.BatchMax {
+		return
+	}
+	each := max(1, took/time.Duration(attempts*o.Flights))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.each == 0 {
+		l.each = each
+	}
+	l.each += (each - l.each) / 8
 }
 
 func (r *Reserver) lane(run seckill.RunID) *lane {
@@ -212,7 +246,9 @@ func (r *Reserver) fly(l *lane, run seckill.RunID) {
 			f.attempts = append(f.attempts, c.attempt)
 		}
 		if len(fresh) > 0 {
+			begin, n := time.Now(), len(fresh) // What is answered is not ours any more.
 			r.ask(l, run, fresh, f.attempts)
+			l.learn(&r.options, time.Since(begin), n)
 		}
 	}
 }
@@ -253,6 +289,7 @@ func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []sec
 	ctx, cancel := context.WithTimeout(context.Background(), r.options.Timeout)
 	defer cancel()
 	r.metrics.BatchSize.Observe(float64(len(batch)))
+	begin := time.Now()
 	under := l.guard.begin(true)
 	decisions, err := r.stock.Reserve(ctx, run, batch[0].epoch, attempts)
 	if change, changed := l.guard.end(under, err); changed {
@@ -260,6 +297,9 @@ func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []sec
 	}
 	if err == nil && len(decisions) != len(batch) {
 		err = fmt.Errorf("the stock answered %d of %d attempts", len(decisions), len(batch))
+	}
+	if r.options.Tracer != nil {
+		traceCall(run, batch, decisions, begin, err)
 	}
 	for i, c := range batch {
 		if err != nil {
@@ -269,3 +309,26 @@ func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []sec
 		c.answer <- answer{decision: decisions[i]}
 	}
 }
+
+// traceCall tells of a call for those of its batch that are traced. It comes before their answers: then
+// they belong to others.
+func traceCall(run seckill.RunID, batch []*call, decisions []stock.Decision, begin time.Time, err error) {
+	end := time.Now()
+	for i, c := range batch {
+		if c.trace == nil {
+			continue
+		}
+		r := tracing.Reservation{Waited: begin.Sub(c.since), Begin: begin, End: end, Batch: len(batch), Run: run.Run, Err: err}
+		if err == nil {
+			d := decisions[i]
+			r.Taken = d.Verdict == stock.Taken || d.Verdict == stock.Known && d.Ticket == c.attempt.Ticket
+			if d.Verdict == stock.Unknown {
+				r.Err = errUndecided
+			}
+		}
+		c.trace.Reserved(r)
+	}
+}
+
+// errUndecided is what a trace says of an attempt that the stock knows nothing of.
+var errUndecided = errors.New("not decided in time, or not known")

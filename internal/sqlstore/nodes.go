@@ -20,13 +20,15 @@ const nodesMax = 1000
 // Beat notes that a node lives, and what it says of itself.
 func (db *DB) Beat(ctx context.Context, n seckill.Node) error {
 	return db.fail("note that this node lives", db.inTx(ctx, func(t tx) error {
-		matched, err := t.exec(ctx, "UPDATE seckill_node SET seen_time = {now}, ready = ?, reason = ? WHERE id = ?", flag(n.Ready), n.Reason, n.ID)
+		matched, err := t.exec(ctx, `UPDATE seckill_node SET seen_time = {now}, ready = ?, reason = ?, stock_name = ?, queue_name = ?,
+			database_name = ?, figures = ? WHERE id = ?`, flag(n.Ready), n.Reason, clip(n.Stock, auditNameBytesMax), clip(n.Queue, auditNameBytesMax),
+			clip(n.Database, auditNameBytesMax), n.Figures, n.ID)
 		if err != nil || matched > 0 {
 			return err
 		}
 		if _, err := t.exec(ctx, `INSERT INTO seckill_node (id, address, roles, version, start_time, seen_time, ready, reason, stock_name, queue_name,
-			database_name) VALUES (?,?,?,?,?,{now},?,?,?,?,?)`, n.ID, clip(n.Address, auditNameBytesMax), strings.Join(n.Roles, ","), clip(n.Version, 64),
-			at(n.StartedAt), flag(n.Ready), n.Reason, clip(n.Stock, auditNameBytesMax), clip(n.Queue, auditNameBytesMax), clip(n.Database, auditNameBytesMax)); err != nil {
+			database_name, figures) VALUES (?,?,?,?,?,{now},?,?,?,?,?,?)`, n.ID, clip(n.Address, auditNameBytesMax), strings.Join(n.Roles, ","), clip(n.Version, 64),
+			at(n.StartedAt), flag(n.Ready), n.Reason, clip(n.Stock, auditNameBytesMax), clip(n.Queue, auditNameBytesMax), clip(n.Database, auditNameBytesMax), n.Figures); err != nil {
 			return err
 		}
 		var now stamp
@@ -57,11 +59,11 @@ func (db *DB) Nodes(ctx context.Context) (nodes []seckill.Node, now time.Time, e
 		var n seckill.Node
 		var started, seen stamp
 		var roles string
-		err := scan(&n.ID, &n.Address, &roles, &n.Version, &started, &seen, &n.Ready, &n.Reason, &n.Stock, &n.Queue, &n.Database)
+		err := scan(&n.ID, &n.Address, &roles, &n.Version, &started, &seen, &n.Ready, &n.Reason, &n.Stock, &n.Queue, &n.Database, &n.Figures)
 		n.StartedAt, n.SeenAt, n.Roles = started.Time, seen.Time, strings.Split(roles, ",")
 		nodes = append(nodes, n)
 		return err
-	}, `SELECT id, address, roles, version, start_time, seen_time, ready, reason, stock_name, queue_name, database_name
+	}, `SELECT id, address, roles, version, start_time, seen_time, ready, reason, stock_name, queue_name, database_name, COALESCE(figures, '')
 		FROM seckill_node WHERE seen_time >= ? ORDER BY start_time, id LIMIT ?`, at(clock.Add(-nodeForgotten)), nodesMax)
 	return nodes, clock.Time, db.fail("list the nodes", err)
 }

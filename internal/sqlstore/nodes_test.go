@@ -18,11 +18,11 @@ func claimNodes(t *testing.T, p *place) {
 	a := seckill.Node{
 		ID: "a", Address: "h:1", Roles: []string{"gateway", "worker"}, Version: "v1", StartedAt: started, Ready: true, Stock: "embedded", Queue: "q", Database: "d",
 	}
-	b := seckill.Node{ID: "b", Address: "h:2", Roles: []string{"console"}, StartedAt: started.Add(time.Second), Reason: "the activities were not read yet"}
+	b := seckill.Node{ID: "b", Address: "h:2", Roles: []string{"console"}, StartedAt: started.Add(time.Second), Reason: "the activities were not read yet", Figures: "{}"}
 	must(t, p.Beat(t.Context(), a))
 	must(t, p.Beat(t.Context(), b))
 	must(t, p.Beat(t.Context(), b))
-	a.Ready, a.Reason = false, "the process is stopping"
+	a.Ready, a.Reason, a.Figures = false, "the process is stopping", `{"o":{"accepted":1}}`
 	must(t, p.Beat(t.Context(), a))
 	listed := func() []seckill.Node {
 		nodes, now, err := p.Nodes(t.Context())

@@ -32,15 +32,15 @@ var directions = []direction{
 
 	// The stages, in the order of a purchase.
 	// The door owns its gate: the one stage that another sees.
-	{pkg: "internal/api", may: []string{".", "stock", "internal/gate", "internal/entry", "internal/problem", "internal/auth", "internal/telemetry", "internal/page", "internal/strictjson"}},
+	{pkg: "internal/api", may: []string{".", "stock", "internal/gate", "internal/entry", "internal/problem", "internal/auth", "internal/telemetry", "internal/tracing", "internal/page", "internal/strictjson"}},
 	{pkg: "internal/gate", may: []string{".", "stock", "internal/entry", "internal/limit"}},
-	{pkg: "internal/reserve", may: []string{".", "stock", "internal/telemetry"}},
-	{pkg: "internal/relay", may: []string{".", "queue"}},
-	{pkg: "internal/order", may: []string{".", "stock", "queue", "internal/telemetry"}},
+	{pkg: "internal/reserve", may: []string{".", "stock", "internal/telemetry", "internal/tracing"}},
+	{pkg: "internal/relay", may: []string{".", "queue", "internal/tracing"}},
+	{pkg: "internal/order", may: []string{".", "stock", "queue", "internal/telemetry", "internal/tracing"}},
 	{pkg: "internal/reconcile", may: []string{".", "stock", "internal/telemetry"}},
 	{pkg: "internal/activity", may: []string{".", "stock", "internal/telemetry"}},
 	{pkg: "internal/webhook", may: []string{".", "internal/telemetry"}},
-	{pkg: "internal/admin", may: []string{".", "stock", "internal/problem", "internal/telemetry", "internal/strictjson"}},
+	{pkg: "internal/admin", may: []string{".", "stock", "internal/plan", "internal/problem", "internal/telemetry", "internal/strictjson"}},
 
 	// The database serves the contracts that the stages declare.
 	{pkg: "internal/sqlstore", may: []string{".", "internal/entry", "internal/control", "internal/control", "internal/order", "internal/activity", "internal/admin", "internal/reconcile", "internal/webhook"}},
@@ -51,12 +51,16 @@ var directions = []direction{
 	{pkg: "internal/intake", may: []string{"."}},
 	{pkg: "internal/control", may: []string{".", "internal/telemetry"}},
 	{pkg: "internal/console"},
+	{pkg: "internal/account", may: []string{"."}},
+	{pkg: "internal/live", may: []string{".", "stock", "internal/telemetry"}},
 	{pkg: "internal/control", may: []string{".", "internal/telemetry"}},
 	{pkg: "internal/auth", may: []string{"."}},
 	{pkg: "internal/problem", may: []string{"."}},
 	{pkg: "internal/config", may: []string{"."}},
 	{pkg: "internal/plan", may: []string{"."}},
 	{pkg: "internal/telemetry", may: []string{"."}},
+	{pkg: "internal/tracing", may: []string{"."}},
+	{pkg: "internal/tracing/tracetest", tests: true},
 	{pkg: "internal/page", may: []string{"."}},
 	{pkg: "internal/strictjson", may: []string{"."}},
 
@@ -98,6 +102,9 @@ var vendors = []vendor{
 	{"a RocketMQ client", []string{
 		"github.com/apache/rocketmq-client-go", "github.com/apache/rocketmq-clients",
 	}, []string{"queue/rocket*", "internal/testenv", "internal/e2e"}},
+	{"OpenTelemetry", []string{
+		"go.opentelemetry.io",
+	}, []string{"internal/tracing", "internal/tracing/tracetest"}},
 	{"fasthttp", []string{
 		"github.com/valyala/fasthttp",
 	}, []string{"internal/api", "internal/app", "internal/bench", "client", "bench/goals"}},

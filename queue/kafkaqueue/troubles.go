@@ -52,6 +52,6 @@ func (*troubles) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 // Log implements [kgo.Logger].
 func (t *troubles) Log(level kgo.LogLevel, said string, keyvals ...any) {
 	if level == kgo.LogLevelError || level == kgo.LogLevelWarn {
-		t.warn("kafka client: "+said, keyvals...)
+		t.warn("kafka client: "+said, slog.Group("client", keyvals...))
 	}
 }
