@@ -147,9 +147,9 @@ func busyAnswer() []byte {
 
 // Bounds of closing slowly.
 const (
-	lingersMax     = 256
+	lingersMax     = 8
 	lingerTime     = time.Second
-	lingerBytesMax = 8 << 20
+	lingerBytesMax = 3 << 20
 )
 
 // conn counts itself, and can close in a way that lets a caller who is still sending

@@ -176,7 +176,7 @@ const idleCallers = 20_000
 // filesFor makes room for so many connections in this process and in those that it starts, and tells for how many there is room.
 func filesFor(t *testing.T, conns int) int {
 	t.Helper()
-	const others = 1000
+	const others = 500
 	var limit syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	want := uint64(conns + others)
