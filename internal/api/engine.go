@@ -147,9 +147,13 @@ func busyAnswer() []byte {
 
 // Bounds of closing slowly.
 const (
-	lingersMax     = 8
+	lingersMax     = 16
 	lingerTime     = time.Second
-	lingerBytesMax = 3 << 20
+	lingerBytesMax = 4 << 20
+	// What a caller goes on sending is read no faster than this, so that he waits, and not those who share the processors
+	// with him: 16 MB/s.
+	lingerPiece = 64 << 10
+	lingerPause = 4 * time.Millisecond
 )
 
 // conn counts itself, and can close in a way that lets a caller who is still sending
@@ -218,13 +222,23 @@ func (c *conn) Close() error {
 		select {
 		case c.s.lingers <- struct{}{}:
 			if half.CloseWrite() == nil && c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-				_, _ = io.CopyN(io.Discard, c.Conn, lingerBytesMax)
+				c.drain()
 			}
 			<-c.s.lingers
 		default: // Too many do this: reset it.
 		}
 	}
 	return c.Conn.Close()
+}
+
+// drain reads what the caller still sends, until he stops or has sent too much, or the time is over.
+func (c *conn) drain() {
+	for range lingerBytesMax / lingerPiece {
+		if _, err := io.CopyN(io.Discard, c.Conn, lingerPiece); err != nil {
+			return
+		}
+		time.Sleep(lingerPause)
+	}
 }
 
 // connSet knows the connections that are open, for the end.
