@@ -68,7 +68,7 @@ func TestOAT015TenMillionForgedBuyers(t *testing.T) {
 		}
 		if i%10_000 == 0 { // Ten times a second.
 			*r = Request{Activity: open, Buyer: "offender", Quantity: 1, Now: at} // From addresses that nobody knows.
-			for range 10 { // A hundred times a second.
+			for range 10 {                                                        // A hundred times a second.
 				if g.Check(r).Refusal == nil {
 					offender++
 				}
