@@ -20,11 +20,15 @@ func (r *Reserver) Run(ctx context.Context) error {
 	defer probes.Wait()
 	tick := time.NewTicker(r.options.WatchEvery)
 	defer tick.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
+		case <-tick.C:
+			now := time.Now()
+			r.late(now.Sub(last))
+			last = now
 			r.watch(&r.others, nil, seckill.RunID{}, now)
 			r.probe(ctx, &probes, &r.others, seckill.RunID{}, now)
 			for run, l := range r.present() {
@@ -32,6 +36,14 @@ func (r *Reserver) Run(ctx context.Context) error {
 				r.probe(ctx, &probes, &l.guard, run, now)
 			}
 		}
+	}
+}
+
+// late takes in how long the last look was ago. A look that comes late tells that this process did not run, and
+// so neither did what waits for the stock's answers.
+func (r *Reserver) late(since time.Duration) {
+	if since > 2*r.options.WatchEvery {
+		r.lost.Add(int64(since - r.options.WatchEvery))
 	}
 }
 

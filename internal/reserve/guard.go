@@ -23,7 +23,8 @@ import (
 // send buyers away.
 type guard struct {
 	o    *Options
-	open atomic.Bool // All that a buyer's request reads.
+	lost *atomic.Int64 // Time, in ns, in which this process had no processor: the stock's calls are not to blame.
+	open atomic.Bool   // All that a buyer's request reads.
 
 	mu             sync.Mutex
 	oldest, newest *under // Calls under way, in the order of their beginning.
@@ -39,6 +40,7 @@ type guard struct {
 // under is a call of the stock that is under way.
 type under struct {
 	began        time.Time
+	lost         int64 // Before it began.
 	reserves     bool
 	older, newer *under
 }
@@ -55,7 +57,7 @@ type State struct {
 // begin notes a call that is about to be made.
 func (g *guard) begin(reserves bool) *under {
 	c := unders.Get().(*under)
-	*c = under{began: time.Now(), reserves: reserves}
+	*c = under{began: time.Now(), lost: g.lost.Load(), reserves: reserves}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c.older = g.newest; c.older != nil {
@@ -127,7 +129,7 @@ func (g *guard) watch(now time.Time) (change State, changed bool) {
 	case g.state.Open:
 		return State{}, false
 	case g.hangs(now):
-		g.opens(now, fmt.Sprintf("a call has been under way for %v", now.Sub(g.oldestNew().began).Round(time.Millisecond)))
+		g.opens(now, fmt.Sprintf("a call has been under way for %v", g.age(g.oldestNew(), now).Round(time.Millisecond)))
 	case g.failures >= g.o.FailuresMax:
 		g.opens(now, fmt.Sprintf("%d calls in a row have failed: %v", g.failures, g.last))
 	default:
@@ -153,7 +155,12 @@ func (g *guard) oldestNew() *under {
 
 func (g *guard) hangs(now time.Time) bool {
 	c := g.oldestNew()
-	return c != nil && now.Sub(c.began) > g.tooLong()
+	return c != nil && g.age(c, now) > g.tooLong()
+}
+
+// age is how long a call has been under way while this process ran.
+func (g *guard) age(c *under, now time.Time) time.Duration {
+	return now.Sub(c.began) - time.Duration(g.lost.Load()-c.lost)
 }
 
 // close lets buyers through; the lock is held.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"seckill"
@@ -31,12 +32,12 @@ type decider interface {
 // Options of a Reserver. Zero fields take the defaults.
 type Options struct {
 	BatchMax   int           // Attempts in one call of the stock, 256.
-	Flights    int           // Calls under way at once for one run, 2: one decides while the other is written.
+	Flights    int           // Calls under way at once for one run, or for each sub-stock of it, 2: one decides while the other is written.
 	WaitingMax int           // Attempts that wait for one run before others are told "busy", 16,384.
 	Timeout    time.Duration // Of one call of the stock, 2 s. A caller waits at most twice as long.
 	// WaitTarget is how long an attempt may expect to wait, 50 ms: when the line is as long as what the
 	// stock decides in that time, others are told "busy", since a longer line would only be a longer
-	// wait. Two batches may always wait, so that the stock has enough to do.
+	// wait. Some batches may always wait: a crowd that comes at once is no overload.
 	WaitTarget time.Duration
 
 	// HangAfter is how long a call of the stock may be under way before buyers are refused,
@@ -89,8 +90,9 @@ type Reserver struct {
 	calls   sync.Pool
 	flights sync.Pool
 
-	others guard // Of outcomes in runs without a lane.
-	asked  int   // Probes so far; Run's own.
+	lost   atomic.Int64 // See guard.
+	others guard        // Of outcomes in runs without a lane.
+	asked  int          // Probes so far; Run's own.
 
 	mu         sync.RWMutex
 	lanes      map[seckill.RunID]*lane // Bounded by the runs that the door lets attempts through to.
@@ -106,7 +108,7 @@ func New(s decider, m *telemetry.Metrics, o Options) *Reserver {
 		calls:   sync.Pool{New: func() any { return &call{answer: make(chan answer, 1)} }},
 		flights: sync.Pool{New: func() any { return &flight{} }},
 	}
-	r.others.o = &r.options
+	r.others.o, r.others.lost = &r.options, &r.lost
 	return r
 }
 
@@ -161,7 +163,7 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 		return stock.Decision{}, busy
 	}
 	l.waiting = append(l.waiting, c)
-	start := l.flying < r.options.Flights
+	start := l.flying < r.options.Flights*min(max(a.SubStocks, 1), subStocksMost)
 	if start {
 		l.flying++
 	}
@@ -179,11 +181,18 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 	}
 }
 
+// subStocksMost bounds the calls under way for a run that is split. Each call is cut into one for each sub-stock, which
+// the stock puts together again if several are under way.
+const subStocksMost = 8
+
 // full tells whether no more may wait; the lock is held.
 func (l *lane) full(o *Options) bool {
 	n := len(l.waiting)
-	return n >= o.WaitingMax || n >= 2*o.BatchMax && time.Duration(n)*l.each > o.WaitTarget
+	return n >= o.WaitingMax || n >= waitingLeast*o.BatchMax && time.Duration(n)*l.each > o.WaitTarget
 }
+
+// waitingLeast is how many batches may always wait: a crowd that comes at once is what a sale is about.
+const waitingLeast = 4
 
 // learn takes in how long a whole batch took. One that is not whole tells how many came, not how many
 // the stock can decide.
@@ -210,7 +219,7 @@ func (r *Reserver) lane(run seckill.RunID) *lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l = r.lanes[run]; l == nil {
-		l = &lane{guard: guard{o: &r.options}}
+		l = &lane{guard: guard{o: &r.options, lost: &r.lost}}
 		r.lanes[run] = l
 	}
 	return l
