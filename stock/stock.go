@@ -39,7 +39,7 @@ type Stock interface {
 
 	// Reserve decides attempts of one run in their order, and answers each. The same
 	// ticket again is answered with what was decided for it, unless it comes with another
-	// idempotency key than the one that it was taken with: that is Replayed. Once Reserve has
+	// idempotency key than the one that it was taken with (Replayed), or with another quantity (KeyMismatch). Once Reserve has
 	// returned, a Taken reservation is as durable as the driver promises, and in the
 	// outbox. Epoch is what the caller believes in; an attempt under another one is Stale.
 	// An error says nothing about any of the attempts.

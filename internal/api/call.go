@@ -41,6 +41,7 @@ type headers struct {
 	acceptEncoding string
 	forwardedFor   string // X-Forwarded-For and Forwarded; "" unless proxies are trusted.
 	forwarded      string
+	proxied        bool // One of them is there, and nobody is believed about it.
 	traceparent    string
 	hasKey         bool
 	hasIdentity    bool
@@ -93,6 +94,7 @@ func (c *call) begin(s *Server, ctx *fasthttp.RequestCtx) {
 func (c *call) joined(list, line string) string {
 	switch {
 	case len(c.s.o.Proxies) == 0:
+		c.proxied = true
 		return ""
 	case list == "":
 		return line
@@ -202,6 +204,11 @@ func (c *call) client() netip.Addr {
 func (c *call) tellLimits(ref *seckill.Refusal) {
 	if ref != nil && ref.Reason != seckill.RateLimited {
 		return
+	}
+	if ref != nil && c.proxied && c.s.gate.LimitedByAddress(&c.want) {
+		c.s.proxyOnce.Do(func() {
+			c.s.o.Log.Warn("buyers are refused by the address of a proxy, which all of them share: name it with --trusted-proxies")
+		})
 	}
 	var policyRoom, stateRoom [128]byte
 	policy, state := c.s.gate.AppendLimits(policyRoom[:0], stateRoom[:0], &c.want)

@@ -145,7 +145,9 @@ func (c *call) refusalFor(d stock.Decision) *seckill.Refusal {
 	case stock.Taken, stock.Known:
 		return nil
 	case stock.Replayed:
-		return problem.Plain(seckill.Replayed)
+		// The entry is this buyer's alone, and so is its ticket.
+		c.refusal = seckill.Refusal{Reason: seckill.Replayed, Ticket: c.want.Ticket()}
+		return &c.refusal
 	case stock.KeyMismatch:
 		return problem.Plain(seckill.IdempotencyMismatch)
 	case stock.Paused:

@@ -66,8 +66,10 @@ type Server struct {
 	calls   sync.Pool
 	muffler muffler
 	conns   atomic.Int64
-	lingers chan struct{} // Room for connections that are closed slowly.
-	open    connSet
+
+	proxyOnce sync.Once     // Whether operators were told of a proxy that is not trusted.
+	lingers   chan struct{} // Room for connections that are closed slowly.
+	open      connSet
 
 	stopping atomic.Bool // Callers are asked to close their connections.
 

@@ -94,11 +94,16 @@ func (a *App) startLimits(start func(name string, run func(context.Context) erro
 }
 
 // waiting counts the units that are to become orders, wherever between the stock and the database their
-// reservations are: brokers only count messages.
+// reservations are: brokers only count messages. Dead letters wait for an operator and are not among them; how many
+// those are is what the gauges have read last, so that the database may be away.
 func (a *App) waiting(context.Context) (waiting int64, err error) {
+	var dead map[seckill.RunID]int64
+	if read := a.dead.Load(); read != nil {
+		dead = *read
+	}
 	for _, act := range a.registry.Activities() {
 		if l, ok := a.registry.Level(act.RunID()); ok {
-			waiting += l.Queued
+			waiting += max(l.Queued-dead[act.RunID()], 0)
 		}
 	}
 	return waiting, nil

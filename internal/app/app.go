@@ -75,7 +75,8 @@ type App struct {
 
 	id, version  string // Of this process, and of the program.
 	started      time.Time
-	queueTrouble atomic.Pointer[string] // Why the queue could not be asked last; nil if it could.
+	dead         atomic.Pointer[map[seckill.RunID]int64] // Units among the dead letters, as last read.
+	queueTrouble atomic.Pointer[string]                  // Why the queue could not be asked last; nil if it could.
 
 	publicListener net.Listener
 	certificate    *certificate // Nil without TLS.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"time"
 
@@ -99,24 +100,51 @@ func (a *App) readGauges(ctx context.Context) {
 	if n, err := a.database.DeadCount(ctx); err == nil {
 		a.metrics.DeadLetters.Set(float64(n))
 	}
-	age := 0.0
-	b, err := a.queue.Backlog(ctx)
-	if err == nil && !b.Oldest.IsZero() {
-		age = time.Since(b.Oldest).Seconds()
+	dead := map[seckill.RunID]int64{}
+	if read := a.dead.Load(); read != nil {
+		maps.Copy(dead, *read)
 	}
-	if err == nil {
-		a.queueTrouble.Store(nil)
-	} else if reason := err.Error(); ctx.Err() == nil {
-		a.queueTrouble.Store(&reason)
-	}
-	a.metrics.QueueOldest.Set(age)
 	for _, act := range a.registry.Activities() {
-		a.readUnits(ctx, act.RunID())
+		a.readUnits(ctx, act.RunID(), dead)
 	}
+	maps.DeleteFunc(dead, func(run seckill.RunID, _ int64) bool { return !a.present(run) })
+	a.dead.Store(&dead)
+	a.reserver.Keep(a.present)
+	a.readAge(ctx)
 }
 
-// readUnits sets where the units of a run are.
-func (a *App) readUnits(ctx context.Context, run seckill.RunID) {
+// present tells whether a run is the one that its activity has now.
+func (a *App) present(run seckill.RunID) bool {
+	act, ok := a.registry.Activity(run.Activity)
+	return ok && act.RunID() == run
+}
+
+// backlogTime is how long a broker may take to say what waits.
+const backlogTime = 2 * time.Second
+
+// readAge asks the queue, last: a broker may hang.
+func (a *App) readAge(ctx context.Context) {
+	asked, cancel := context.WithTimeout(ctx, backlogTime)
+	defer cancel()
+	b, err := a.queue.Backlog(asked)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		reason := err.Error()
+		a.queueTrouble.Store(&reason)
+		return
+	}
+	a.queueTrouble.Store(nil)
+	age := 0.0
+	if !b.Oldest.IsZero() {
+		age = time.Since(b.Oldest).Seconds()
+	}
+	a.metrics.QueueOldest.Set(age)
+}
+
+// readUnits sets where the units of a run are, and notes those among the dead letters.
+func (a *App) readUnits(ctx context.Context, run seckill.RunID, dead map[seckill.RunID]int64) {
 	id := strconv.FormatInt(run.Activity, 10)
 	l, ok := a.registry.Level(run)
 	if !ok {
@@ -128,6 +156,7 @@ func (a *App) readUnits(ctx context.Context, run seckill.RunID) {
 	if err != nil {
 		return // What was last read stands.
 	}
+	dead[run] = u.Dead
 	// The stock calls a reservation queued until it is settled, also one among the dead letters.
 	queued := max(l.Queued-u.Dead, 0)
 	a.metrics.QueueBacklog.WithLabelValues(id).Set(float64(queued))

@@ -69,7 +69,8 @@ func TestAPurchaseIsTraced(t *testing.T) {
 		server.Process["service.version"] != "v1" || server.Process["service.instance.id"] == "" {
 		t.Errorf("said of it: %v, %v, %v", write.About, reserve.About, server.Process)
 	}
-	if write.Begin.Before(reserve.End) || reserve.Begin.Before(server.Begin) || reserve.End.Before(reserve.Begin) {
+	// The order may be under way before the door has its answer.
+	if write.Begin.Before(reserve.Begin) || reserve.Begin.Before(server.Begin) || reserve.End.Before(reserve.Begin) {
 		t.Errorf("the times are out of order: %+v", spans)
 	}
 }

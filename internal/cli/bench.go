@@ -222,6 +222,10 @@ func (p *program) showBench(r *bench.Report) {
 	if r.Loop == "open" {
 		fmt.Fprintf(p.stdout, "A click waited at most %s ms for a free connection (counted above); %s never got one.\n", ms(r.LateMaxMS), bench.Thousands(r.Unsent))
 	}
+	if limited := r.Outcomes["rate_limited"]; limited*100 > r.Requests {
+		fmt.Fprintln(p.stdout, "Many clicks were too fast for the server's limits: all of them come from this address. To measure what is behind the "+
+			"limits, start the server with --limit-ip off --limit-user off.")
+	}
 	k := r.Tickets
 	fmt.Fprintf(p.stdout, "Tickets: %d accepted, %d followed: %d confirmed, %d failed, %d not final yet, %d unknown\n", k.Accepted, k.Kept, k.Confirmed, k.Kept-k.Confirmed-k.Pending-k.Unknown, k.Pending, k.Unknown)
 	if r.Books != nil {

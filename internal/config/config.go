@@ -9,6 +9,7 @@ package config
 import (
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -171,6 +172,28 @@ func (q Queue) String() string {
 	return withoutUser(q.URL.Reveal())
 }
 
+// Place names where in the broker the messages are: its kind, and the topic or the queue with its group. Its hosts,
+// and how it is used, may change without a message being left behind.
+func (q Queue) Place() string {
+	if !q.Broker() {
+		return q.Engine
+	}
+	_, rest, _ := strings.Cut(withoutUser(q.URL.Reveal()), "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	_, path, _ := strings.Cut(rest, "/")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		values = nil // It was parsed when the setting was read.
+	}
+	place := q.Engine + ":" + path
+	for _, name := range []string{"queue", "group"} {
+		if v := values.Get(name); v != "" {
+			place += " " + name + " " + v
+		}
+	}
+	return place
+}
+
 // fits tells whether the stock can fill the queue.
 func (q Queue) fits(s Stock) bool {
 	switch q.Engine {
@@ -276,8 +299,8 @@ func (r Roles) List() (names []string) {
 
 // Limit is a token bucket. Its zero value is "off".
 type Limit struct {
-	PerSecond float64 // Above 0, up to 1e6.
-	Burst     int     // 1 to 1e6.
+	PerSecond float64 // Above 0, up to 100,000.
+	Burst     int     // 1 to 10,000; it comes back within three years.
 }
 
 // Off tells that there is no limit.

@@ -49,7 +49,7 @@ func TestEachWrongValueIsOneLine(t *testing.T) {
 		{"simulate-payment", []string{"yes", "1", "on"}, "true or false"},
 		{"webhook-private", []string{"yes", "0"}, "true or false"},
 		{"metrics-auth", []string{"yes", "0"}, "true or false"},
-		{"limit-ip", []string{"10", "10/s", "10/s:", "/s:5", "0/s:5", "10/s:0", "-1/s:5", "10/m:5", "1e3/s:5", "NaN/s:5", "1000001/s:5", "10/s:1000001", "1./s:5", "10/s:5 ", "OFF", "99999999999999999999/s:1", "1/s:99999999999999999999"}, "RATE/s:BURST"},
+		{"limit-ip", []string{"10", "10/s", "10/s:", "/s:5", "0/s:5", "10/s:0", "-1/s:5", "10/m:5", "1e3/s:5", "NaN/s:5", "100001/s:5", "10/s:10001", "0.00000001/s:10000", "1./s:5", "10/s:5 ", "OFF", "99999999999999999999/s:1", "1/s:99999999999999999999"}, "RATE/s:BURST"},
 		{"limit-user", []string{"5", "x/s:5"}, "off"},
 		{"limit-device", []string{"5", "5/s:x"}, "off"},
 		{"limit-abuse", []string{"5"}, "off"},

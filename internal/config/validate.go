@@ -61,7 +61,7 @@ func (c *Config) checkBounds(k *checker) {
 		k.require(value >= least && value <= most, short(value)+" is out of bounds", short(least)+" to "+short(most), setting)
 	}
 	limit := func(setting string, l Limit) {
-		k.require(l.Off() || l.valid(), "is out of bounds", "RATE/s:BURST with both up to 1000000, or off", setting)
+		k.require(l.Off() || l.valid(), "is out of bounds", "RATE/s:BURST with a rate up to 100000 and a burst up to 10000, or off", setting)
 	}
 	listen("listen", c.Listen)
 	listen("admin-listen", c.AdminListen)

@@ -342,7 +342,7 @@ func parseBool(s string) (bool, error) {
 }
 
 func parseLimit(s string) (Limit, error) {
-	no := &wrong{"is not a rate", "RATE/s:BURST such as 10/s:20, rate and burst up to 1000000, burst at least 1; or off"}
+	no := &wrong{"is not a rate", "RATE/s:BURST such as 10/s:20, rate up to 100000, burst 1 to 10000 and back within three years; or off"}
 	if s == "off" {
 		return Limit{}, nil
 	}
@@ -363,11 +363,10 @@ func parseLimit(s string) (Limit, error) {
 	return l, nil
 }
 
-const limitMax = 1_000_000
-
 // valid says nothing of off, which always is.
 func (l Limit) valid() bool {
-	return l.PerSecond > 0 && l.PerSecond <= limitMax && l.Burst >= 1 && l.Burst <= limitMax
+	const threeYears = 3 * 365 * 24 * 3600
+	return l.PerSecond > 0 && l.PerSecond <= 100_000 && l.Burst >= 1 && l.Burst <= 10_000 && float64(l.Burst)/l.PerSecond < threeYears
 }
 
 func parseInt(s string) (int64, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"seckill/internal/testenv"
 )
 
 // adminToken is what every server of these tests is started with.
@@ -96,10 +97,7 @@ func serve(t *testing.T, args ...string) *server {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return testenv.FreePort(t)
 }
 
 // start starts the process (again) and waits until it is ready.

@@ -112,9 +112,10 @@ func (c *crowd) clickAgain(t *testing.T, rows map[string]string) *sync.WaitGroup
 	n := 0
 	for buyer, ticket := range rows {
 		n++
+		gateway := n
 		all.Go(func() {
 			for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
-				a, err := c.g.click(n, c.activity, buyer, "again")
+				a, err := c.g.click(gateway, c.activity, buyer, "again")
 				switch {
 				case err != nil:
 					t.Errorf("%s: %v", buyer, err)

@@ -65,8 +65,8 @@ func New(o Options) (*Door, error) {
 	return &Door{o, NewSeen(o.TokenLife+2*o.Leeway, o.SeenMax), NewSeen(o.ProofLife+2*o.Leeway, o.SeenMax)}, nil
 }
 
-// closed refuses who comes before entries are given, or after the end.
-func (d *Door) closed(a *seckill.Activity, now time.Time) *seckill.Refusal {
+// Closed refuses who comes before entries are given, or after the end.
+func (d *Door) Closed(a *seckill.Activity, now time.Time) *seckill.Refusal {
 	switch {
 	case a.Phase == seckill.PhaseClosed || !now.Before(a.EndsAt):
 		return seckill.Refuse(seckill.Ended)
@@ -79,7 +79,7 @@ func (d *Door) closed(a *seckill.Activity, now time.Time) *seckill.Refusal {
 // Challenge makes a challenge for a buyer, "" if it is not known who he is. A difficulty of 0 is
 // that of the options; another is brought within the bounds.
 func (d *Door) Challenge(a *seckill.Activity, buyer string, difficulty int, now time.Time) (Challenge, *seckill.Refusal) {
-	if ref := d.closed(a, now); ref != nil {
+	if ref := d.Closed(a, now); ref != nil {
 		return Challenge{}, ref
 	}
 	difficulty = min(max(cmp.Or(difficulty, d.o.Difficulty), DifficultyMin), DifficultyMax)
@@ -96,7 +96,7 @@ type Token struct {
 // has to be good in any case. The verdict is that on the proof, for metrics: Good if there is none
 // and none is needed.
 func (d *Door) Admit(a *seckill.Activity, buyer, proof string, challenged bool, now time.Time) (Token, Verdict, *seckill.Refusal) {
-	if ref := d.closed(a, now); ref != nil {
+	if ref := d.Closed(a, now); ref != nil {
 		return Token{}, Good, ref
 	}
 	p := pass{run: a.RunID(), given: now, life: d.o.TokenLife}

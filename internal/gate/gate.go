@@ -166,6 +166,9 @@ var entryOrder = [...]check{
 	{seckill.Blocked, (*Gate).blocked},
 	{seckill.RateLimited, (*Gate).rateLimited},
 	{seckill.NotFound, (*Gate).notFound},
+	{seckill.Paused, (*Gate).paused},
+	{seckill.Busy, (*Gate).away},
+	{seckill.NotStarted, (*Gate).doorClosed}, // Or ended.
 	{seckill.NotEligible, (*Gate).notEligible},
 }
 
@@ -245,12 +248,28 @@ func (g *Gate) paused(r *Request) *seckill.Refusal {
 // busy holds while there is no stock to ask (it is being rebuilt, or is late in being loaded), while
 // the program protects itself, and for the share of purchases that operators do not let through.
 func (g *Gate) busy(r *Request) *seckill.Refusal {
+	if ref := g.away(r); ref != nil {
+		return ref
+	}
+	if share := r.switches.AdmissionPercent; share < 100 && rand.IntN(100) >= share {
+		return plain[seckill.Busy]
+	}
+	return nil
+}
+
+// doorClosed holds before entries are given, and after the end.
+func (g *Gate) doorClosed(r *Request) *seckill.Refusal {
+	if g.entry == nil {
+		return nil
+	}
+	return g.entry.Closed(r.Activity, r.Now)
+}
+
+// away holds while there is no stock to ask, or the program protects itself.
+func (g *Gate) away(r *Request) *seckill.Refusal {
 	a := r.Activity
 	late := a.Phase == seckill.PhaseScheduled && !r.Now.Before(a.StartsAt) && r.Now.Before(a.EndsAt)
 	if a.Phase == seckill.PhaseRebuilding || late || g.held() {
-		return plain[seckill.Busy]
-	}
-	if share := r.switches.AdmissionPercent; share < 100 && rand.IntN(100) >= share {
 		return plain[seckill.Busy]
 	}
 	return nil
@@ -317,7 +336,11 @@ func (g *Gate) replayed(r *Request) *seckill.Refusal {
 	if !r.entered {
 		return nil
 	}
-	return g.entry.Spent(r.pass, r.Key, r.Now)
+	if g.entry.Spent(r.pass, r.Key, r.Now) == nil {
+		return nil
+	}
+	r.refusal = seckill.Refusal{Reason: seckill.Replayed, Ticket: r.Ticket()}
+	return &r.refusal
 }
 
 // Ticket is that of an attempt for the request. An entry has one ticket, so that the stock, which takes units

@@ -68,6 +68,9 @@ func (g *Gate) abused(r *Request) {
 	}
 }
 
+// LimitedByAddress tells whether it was the limit by address that refused a request.
+func (g *Gate) LimitedByAddress(r *Request) bool { return r.limited.ipAsked && !r.limited.ip.OK }
+
 // AppendLimits appends the values of the RateLimit-Policy and the RateLimit header for a request
 // that was checked; both stay empty if no limit was asked.
 func (g *Gate) AppendLimits(policy, state []byte, r *Request) (p, s []byte) {

@@ -160,7 +160,8 @@ func (g *guard) hangs(now time.Time) bool {
 
 // age is how long a call has been under way while this process ran.
 func (g *guard) age(c *under, now time.Time) time.Duration {
-	return now.Sub(c.began) - time.Duration(g.lost.Load()-c.lost)
+	lost := time.Duration(g.lost.Load() - c.lost)
+	return now.Sub(c.began) - min(lost, g.o.HangMost) // Whoever is always late must not wait for ever.
 }
 
 // close lets buyers through; the lock is held.

@@ -225,11 +225,18 @@ func (r *Reserver) lane(run seckill.RunID) *lane {
 	return l
 }
 
-// Forget lets go of a run that is over.
-func (r *Reserver) Forget(run seckill.RunID) {
+// Keep lets go of the runs that are over: all but those that keep names.
+func (r *Reserver) Keep(keep func(seckill.RunID) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.lanes, run)
+	for run, l := range r.lanes {
+		if !keep(run) {
+			delete(r.lanes, run)
+			if l.guard.open.Load() {
+				r.metrics.StockSilent.Dec() // Nobody will tell of its end.
+			}
+		}
+	}
 }
 
 // fly makes calls until nobody waits.

@@ -22,8 +22,8 @@ func TestAStarvedProcessBlamesNoStock(t *testing.T) {
 		go func() { _, _ = r.Reserve(ctx, activity(1), seckill.Attempt{Ticket: "t"}) }()
 		synctest.Wait()
 		g := &r.lane(activity(1).RunID()).guard
-		<-time.After(time.Second)
-		r.late(time.Second) // No look in between: this process stood still.
+		<-time.After(900 * time.Millisecond)
+		r.late(900 * time.Millisecond) // No look in between: this process stood still.
 		if change, changed := g.watch(time.Now()); changed {
 			t.Errorf("the guard opened: %+v", change)
 		}

@@ -4,31 +4,41 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// FreePorts returns n different ports of the loopback interface that nobody listens on.
+// FreePorts returns n different ports of the loopback interface that nobody listens on. They are not among those
+// that the system gives to outgoing connections: a server that is stopped and started again would sooner or later find
+// a client of somebody else's on its port.
 func FreePorts(tb testing.TB, n int) []string {
 	tb.Helper()
-	addrs := make([]string, n)
+	const lowest, highest, tries = 12000, 32000, 1000
+	var addrs []string
 	var config net.ListenConfig
-	for i := range addrs {
-		l, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	for range tries {
+		if len(addrs) == n {
+			return addrs
+		}
+		port := lowest + rand.IntN(highest-lowest) //nolint:gosec // Anybody may guess it.
+		l, err := config.Listen(tb.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			tb.Fatal(err)
+			continue
 		}
 		// All of them stay open until the last is found, so that none is found twice.
 		defer func() { _ = l.Close() }()
-		addrs[i] = l.Addr().String()
+		addrs = append(addrs, l.Addr().String())
 	}
-	return addrs
+	tb.Fatal("there are no ports that are free")
+	return nil
 }
 
 // process is a server that a test runs. It dies with the test program, however that ends.

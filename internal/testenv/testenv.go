@@ -4,7 +4,6 @@
 package testenv
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,11 +32,5 @@ func needs(tb testing.TB, names ...string) string {
 // FreePort returns host:port of a port on the loopback interface that nobody listens on.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return FreePorts(tb, 1)[0]
 }

@@ -109,6 +109,9 @@ func (r *run) known(b *buyer, a *seckill.Attempt, d *stock.Decision) bool {
 	case byTicket != nil && byTicket.key != "" && byTicket.key != a.Key:
 		d.Verdict = stock.Replayed
 		return true
+	case byTicket != nil && int(byTicket.quantity) != a.Quantity:
+		d.Verdict = stock.KeyMismatch
+		return true
 	case byTicket != nil:
 	case byKey == nil:
 		return false

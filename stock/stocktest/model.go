@@ -84,6 +84,9 @@ func (m *model) decide(id seckill.RunID, epoch int64, a seckill.Attempt) stock.D
 			if p.key != "" && p.key != a.Key {
 				return stock.Decision{Verdict: stock.Replayed, Left: r.available}
 			}
+			if p.quantity != a.Quantity {
+				return stock.Decision{Verdict: stock.KeyMismatch, Left: r.available}
+			}
 			return stock.Decision{Verdict: stock.Known, Ticket: p.ticket, Left: r.available}
 		}
 	}

@@ -145,6 +145,9 @@ func ticketWithAnotherKey(k *kit) {
 		}
 	}
 	check()
+	more := a
+	more.Quantity = 2
+	k.ask(more, stock.KeyMismatch)
 	k.settle(k.ordered("ann", a.Ticket, 1, seckill.AwaitingPayment))
 	k.settle(k.ordered("ann", a.Ticket, 1, seckill.Cancelled))
 	check()

@@ -2,12 +2,15 @@
 // page by page. console-sale.test.mjs watches a real sale.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import en from '../console/src/text/en.js';
 import zh from '../console/src/text/zh.js';
 import { confirm, dialog, enter, fake, fill, press, reads, see, setup, tick } from './help/console-visit.mjs';
 import { eventually } from './help/browser.mjs';
+
+const internal = fileURLToPath(new URL('../../internal/', import.meta.url));
 
 setup();
 
@@ -17,6 +20,16 @@ test('both languages have the same words', () => {
     assert.ok(zh[key].trim() && text.trim(), key);
     assert.deepEqual((zh[key].match(/\{\w+\}/g) || []).sort(), (text.match(/\{\w+\}/g) || []).sort(), `what is filled in in ${key}`);
   }
+});
+
+// What the server notes, as its sources say it.
+test('every action of the audit log has words', () => {
+  const source = readdirSync(internal, { recursive: true }).filter((name) => name.endsWith('.go') && !name.endsWith('_test.go')).map((name) => readFileSync(internal + name, 'utf8')).join('\n');
+  const noted = [...source.matchAll(/\b(?:audit|note|Note)\((?:ctx, )?(?:by, |db\.\w+, )?"(\w+\.\w+)"/g), ...source.matchAll(/"((?:activity|account|session|switch|block|dead_letter|order|reconcile|webhook)\.[a-z_]+)"/g)].map((m) => m[1]);
+  const events = new Set(['activity.html', 'activity.js', 'order.write', 'order.eaten']); // Files, and what traces say.
+  const actions = [...new Set(noted)].filter((name) => !events.has(name)).sort();
+  assert.ok(actions.length > 30, `${actions.length} actions are too few to be true`);
+  assert.deepEqual(actions.filter((name) => !(`action.${name}` in en)), []);
 });
 
 test('one logs in with the token, stays in over a reload, and leaves', async () => {
@@ -96,10 +109,18 @@ test('a reload keeps the charts; leaving forgets them', async () => {
 test('what acts by itself is said, with its figure', async () => {
   const page = await enter();
   await see(page, '.guards', /Backlog guard\s*not acting/);
-  Object.assign(fake.guards[0], { acting: true, since: new Date().toISOString(), reason: 'Intake stops until fewer than 50000 wait.', figure: '100412 of 100000' });
+  const since = new Date().toISOString();
+  Object.assign(fake.guards[0], { acting: true, since, reason: 'Too many reservations wait for an order.', figure: '100412 reservations wait for an order; stops at 100000, starts again at 50000' });
+  Object.assign(fake.guards[1], { acting: true, since, reason: 'no answer for 200ms' });
   fake.tell();
-  await see(page, '.guards .acting', /Backlog guard[^]*100412 of 100000[^]*Intake stops/);
+  await see(page, '.guards .acting', /Backlog guard[^]*100,412 wait; stops at 100,000, starts again at 50,000[^]*Too many reservations[^]*refused as busy/);
+  await see(page, '.guards .acting', /Circuit breaker[^]*The stock does not answer[^]*no answer for 200ms/);
   await see(page, '.pill.guard', 'Backlog guard');
+  await press(page, '中文');
+  await see(page, '.guards .acting', /积压保护[^]*100,412 个在等待；到 100,000 停止，降到 50,000 恢复[^]*以“繁忙”拒绝/);
+  for (const g of fake.guards) g.acting = false;
+  fake.tell();
+  await see(page, '.guards', /熔断\s*自 \d\d:\d\d:\d\d 起未动作/);
 });
 
 test('a stream that is cut is said to be, the books go on, and it comes back', async () => {
@@ -350,12 +371,34 @@ test('an administrator manages webhooks, and sees what was sent', async () => {
   assert.deepEqual(fake.last('POST', 'webhooks').body.events, ['reservation.confirmed', 'reservation.failed', 'order.cancelled', 'order.expired']);
   await page.locator('tbody tr', { hasText: '/hooks/seckill' }).getByRole('button', { name: 'Deliveries' }).click();
   await see(page, '.sent tbody', /order expired[^]*waiting[^]*503 Service Unavailable/);
+  await page.locator('.sent tr', { hasText: 'given up' }).getByRole('button', { name: 'Send again' }).click();
+  await confirm(page, 'Send again');
+  await see(page, '.sent tr:has-text("4010")', 'waiting');
+});
+
+test('a webhook is tested, enabled again, and gets another secret', async () => {
+  Object.assign(fake.webhooks[0], { disabled: true, reason: 'The receiver answered 410.' });
+  const page = await enter({ as: 'ada', path: '/webhooks' });
+  const row = page.locator('tbody tr', { hasText: '/hooks/seckill' });
+  await see(page, 'tbody tr', /disabled\s*The receiver answered 410/);
+  await row.getByRole('button', { name: 'Enable' }).click();
+  await confirm(page, 'Enable');
+  await see(page, 'tbody tr .state', /^enabled$/);
+  for (const [answer, want] of [[{}, /Not received: answered with 500/], [{ delivered: true, status: 204, error: '' }, /Received: status 204, 41\.0 ms/]]) {
+    Object.assign(fake.tested, answer);
+    await row.getByRole('button', { name: 'Test' }).click();
+    await confirm(page, 'Test');
+    await see(page, '.el-message', want);
+  }
+  await row.getByRole('button', { name: 'Renew the secret' }).click();
+  await confirm(page, 'Renew the secret', 'it leaked');
+  await see(page, '.notice', 'whsec_made_anew');
 });
 
 test('a viewer sees everything and can change nothing; an operator manages no accounts', async () => {
-  const acts = /^(Pause|Resume|Restock|Close$|Preload|Run again|Repair|Drop|Retry|Remove|Add a|Create a|Change|Schedule…|Cancel the|Mark as|Let through|Open challenge|Hold)/;
+  const acts = /^(Pause|Resume|Restock|Close$|Preload|Run again|Repair|Drop|Retry|Remove|Add a|Create a|Change|Schedule…|Cancel the|Mark as|Let through|Open challenge|Hold|Test|Renew|Enable|Send again)/;
   const page = await enter({ as: 'vic' });
-  for (const path of ['/', '/activities', '/activities/2', '/activities/3', '/orders?buyer=buyer-7', '/switches', '/dead-letters', '/access', '/nodes', '/audit', '/plan']) {
+  for (const path of ['/', '/activities', '/activities/2', '/activities/3', '/orders?buyer=buyer-7', '/switches', '/dead-letters', '/access', '/nodes', '/webhooks', '/audit', '/plan']) {
     await page.goto(fake.url + '/#' + path);
     await page.waitForSelector('h1');
     await page.waitForLoadState('networkidle').catch(() => {});
@@ -364,7 +407,7 @@ test('a viewer sees everything and can change nothing; an operator manages no ac
     assert.deepEqual(found, [], path);
     assert.equal(await page.locator('input[type=file]').count(), 0, path);
   }
-  for (const [name, path] of [['vic', '/accounts'], ['vic', '/webhooks'], ['olga', '/accounts']]) {
+  for (const [name, path] of [['vic', '/accounts'], ['olga', '/accounts']]) {
     const other = await enter({ as: name });
     assert.equal(await other.locator(`nav a[href="#${path}"]`).count(), 0);
     await other.goto(fake.url + '/#' + path); // By its address.

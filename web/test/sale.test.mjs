@@ -2,15 +2,9 @@
 // buyers. Pictures of what they see are left in the folder screenshots.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { audit, desktop, eventually, launch, open, phone, shoot } from './help/browser.mjs';
-
-const binary = process.env.SECKILL_BIN || fileURLToPath(new URL('../../bin/seckill', import.meta.url));
+import { startDemo } from './help/demo.mjs';
 
 let browser;
 let demo;
@@ -19,7 +13,6 @@ let sale; // Path of the activity's page.
 const buyers = [];
 
 before(async () => {
-  assert.ok(existsSync(binary), `there is no ${binary}: make build makes it, or SECKILL_BIN names another`);
   browser = await launch();
   demo = await startDemo('--starts-in', '8s', '--stock', '3');
   shop = demo.shop;
@@ -30,35 +23,6 @@ after(async () => {
   await browser?.close();
   await demo?.stop();
 });
-
-// Starts a demo on free ports, and finds the public one among the addresses it prints.
-async function startDemo(...args) {
-  const folder = mkdtempSync(join(tmpdir(), 'seckill-browser-'));
-  const child = spawn(binary, ['demo', ...args, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0'], { cwd: folder });
-  let printed = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { printed += data; });
-  const ended = new Promise((done) => child.once('exit', (code, signal) => done(code ?? signal)));
-  const stop = async () => {
-    child.kill('SIGTERM');
-    const code = await ended;
-    rmSync(folder, { recursive: true, force: true });
-    assert.equal(code, 0, `the demo's exit status; it printed:\n${printed}`);
-  };
-  try {
-    const found = await eventually(async () => {
-      assert.equal(child.exitCode, null, 'the demo has ended');
-      for (const [address] of printed.matchAll(/http:\/\/127\.0\.0\.1:\d+/g)) {
-        const answer = await fetch(address + '/v1/activities').catch(() => null);
-        if (answer?.ok && (await answer.json()).activities.length) return address;
-      }
-      throw new Error('no address of a buyer page');
-    }, 20000);
-    return { shop: found, stop };
-  } catch (e) {
-    await stop().catch(() => {});
-    throw new Error(`${e.message}; the demo printed:\n${printed}`);
-  }
-}
 
 // Opens the sale as a buyer of his own, and notes all that is shown as title.
 async function arrive(options) {

@@ -90,6 +90,8 @@ function viewPaid({ act, record }) {
 // sale's own, unless there is a time to wait for, or nothing that a click would do.
 function viewNote({ note, record }, sale) {
   const v = { ...sale, key: sale.key + ' ' + note.reason, tone: note.tone || 'warn', title: noteTitle(note), text: noteText(note), say: '' };
+  // The page hears of an activity that goes on; of the intake, only by trying.
+  if (note.reason === 'paused' && sale.key === 'open') v.text = t('paused_try');
   // An attempt that is not settled is repeated as it was.
   if (record) v.quantity = false;
   if (sale.key !== 'open') {

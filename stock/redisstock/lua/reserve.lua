@@ -86,7 +86,7 @@ local function decide(token, text)
     byTicket, byKey, sum, latest, slot = held(parse(text), string.sub(token, 1, 20), key)
     if byTicket and byTicket.key ~= '' and byTicket.key ~= key then return REPLAYED end
     local p = byTicket or byKey
-    if p and (byTicket or p.quantity == quantity) then
+    if p and p.quantity == quantity then
       extra[#extra + 1] = p.ticket
       extra[#extra + 1] = ahead(p)
       return KNOWN

@@ -148,7 +148,7 @@ export function routes(fake, { problem, ago, books }) {
       return { status: 204 };
     }],
 
-    ['GET', 'webhooks', 'admin', list('webhooks')],
+    ['GET', 'webhooks', 'viewer', list('webhooks')],
     ['POST', 'webhooks', 'admin', (r) => {
       if (/127\.|localhost/.test(r.body.url)) return invalid({ field: 'url', rule: 'format', expected: 'a public address', msg: 'url must be a public address.' });
       const w = { id: fake.webhooks.length + 1, ...r.body, created_at: ago(0), disabled: false, secret: 'whsec_made_once' };
@@ -159,6 +159,10 @@ export function routes(fake, { problem, ago, books }) {
       fake.webhooks = fake.webhooks.filter((w) => String(w.id) !== id);
       return { status: 204 };
     }],
-    ['GET', 'webhooks/(\\d+)/deliveries', 'admin', list('deliveries')],
+    ['POST', 'webhooks/(\\d+)/rotate', 'admin', (r, id) => ({ data: { id: Number(id), secret: 'whsec_made_anew', old_secret_until: ago(-86400) } })],
+    ['POST', 'webhooks/(\\d+)/test', 'operator', () => ({ data: fake.tested })],
+    ['POST', 'webhooks/(\\d+)/enable', 'operator', (r, id) => ({ data: Object.assign(fake.find('webhooks', id), { disabled: false, reason: '' }) })],
+    ['GET', 'webhooks/(\\d+)/deliveries', 'viewer', list('deliveries')],
+    ['POST', 'webhooks/(\\d+)/deliveries/(\\d+)/retry', 'operator', (r, hook, id) => ({ data: Object.assign(fake.find('deliveries', id), { state: 'pending', attempts: 0 }) })],
   ];
 }

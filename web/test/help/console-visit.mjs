@@ -13,11 +13,11 @@ let browser;
 let pages;
 export let fake;
 
-export function setup(options) {
+export function setup() {
   before(async () => { browser = await launch(); });
   after(() => browser?.close());
   beforeEach(async () => {
-    fake = await startConsole(options);
+    fake = await startConsole();
     pages = [];
   });
   afterEach(async () => {

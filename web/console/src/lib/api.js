@@ -6,8 +6,9 @@ import { prefs } from './prefs.js';
 
 const ranks = { viewer: 1, operator: 2, admin: 3 };
 
-// Who is logged in. name is '' when nobody is; asked says whether the server has been asked.
-export const session = reactive({ name: '', role: '', csrf: '', asked: false });
+// Who is logged in. name is '' when nobody is; asked says whether the server has been asked, ended
+// who was logged in until the server did not know it any more.
+export const session = reactive({ name: '', role: '', csrf: '', asked: false, ended: '' });
 
 // can tells whether whoever is logged in may do what takes a role.
 export const can = (role) => (ranks[session.role] || 0) >= ranks[role];
@@ -32,8 +33,8 @@ function headers(method, type) {
   return h;
 }
 
-function lost() {
-  if (session.name) Object.assign(session, { name: '', role: '', csrf: '' });
+function lost(ended = true) {
+  if (session.name) Object.assign(session, { name: '', role: '', csrf: '', ended: ended ? session.name : '' });
 }
 
 // api asks for /admin/v1/PATH. What it throws is an ApiError.
@@ -83,7 +84,7 @@ export function upload(path, file, type, progress) {
 }
 
 function entered(data) {
-  Object.assign(session, { name: data.name, role: data.role, csrf: data.csrf || '', asked: true });
+  Object.assign(session, { name: data.name, role: data.role, csrf: data.csrf || '', asked: true, ended: '' });
 }
 
 // resume asks whether there is a session already.
@@ -104,5 +105,5 @@ export async function login(credentials) {
 
 export async function logout() {
   await del('session').catch((e) => { if (e.status === 0) throw e; });
-  lost();
+  lost(false);
 }

@@ -3,6 +3,7 @@
 import { number } from './format.js';
 import { has, t } from './i18n.js';
 
+const hanging = /^a call has been under way for (\d.*)$/;
 const waiting = /^(\d+) reservations wait for an order; stops at (\d+), starts again at (\d+)$/;
 
 export function figure(g) {
@@ -13,5 +14,5 @@ export function figure(g) {
 // reasons are what it means, and then, if that says more, what the server knows of the cause.
 export function reasons(g) {
   const own = has(`guard.${g.name}.why`) ? t(`guard.${g.name}.why`) : '';
-  return [own, g.name === 'backlog' ? '' : g.reason].filter(Boolean);
+  return [own, hanging.test(g.reason) ? t('guard.breaker.call', { span: hanging.exec(g.reason)[1] }) : g.name === 'backlog' ? '' : g.reason].filter(Boolean);
 }

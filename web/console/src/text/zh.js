@@ -8,7 +8,7 @@ export default {
   'error.offline': '服务器没有应答。所见可能已过时；就目前所知，没有任何改动。', 'error.status': '服务器返回了状态 {status}。',
 
   'login.title': '秒杀控制台', 'login.way': '登录方式', 'login.token': '管理令牌', 'login.account': '账号', 'login.token_label': '管理令牌', 'login.name': '用户名', 'login.password': '密码', 'login.enter': '登录', 'login.missing': '请填写空着的项。',
-  'login.wrong.token': '令牌不对。', 'login.wrong.account': '用户名或密码不对，或账号已停用。',
+  'login.ended': '登录已失效，请重新登录，之后回到原来的页面。', 'login.wrong.token': '令牌不对。', 'login.wrong.account': '用户名或密码不对，或账号已停用。',
   'login.help.token': '启动服务时设置的令牌（--admin-token）。“seckill demo” 会打印出来。', 'login.help.account': '账号由管理员在“账号”页创建。',
   'role.viewer': '只读', 'role.operator': '运营', 'role.admin': '管理员', 'role.viewer.about': '可看全部，不能改动', 'role.operator.about': '可操作活动', 'role.admin.about': '可操作活动并管理账号',
 
@@ -23,8 +23,8 @@ export default {
   'vital.requests': '请求', 'vital.orders': '订单', 'vital.p99': 'p99', 'vital.backlog': '积压',
   'overview.which': '哪个活动', 'overview.run': '第 {n} 场', 'overview.details': '详情', 'overview.acts': '开关', 'overview.admit': '放行 {n} %…', 'overview.changed': '非常规状态：', 'overview.recent': '最近的改动', 'overview.all': '全部',
   'overview.stale': '实时数据停在 {time}。正在重连；其间账目另行查询。', 'overview.no_live': '目前收不到这台服务器的实时数据。正在重试；其间账目另行查询。',
-  'guards.title': '自动保护', 'guards.since': '自 {time} 起', 'guards.quiet': '未动作', 'guards.until': '自 {time} 起未动作', 'guards.none': '没有保护动作。积压过长或库存没有应答时，保护会自动停止接单，恢复后自动解除。',
-  'guard.backlog.why': '等待下单的预占太多：购买请求以“繁忙”拒绝。', 'guard.backlog.figure': '{n} 个在等待；到 {high} 停止，降到 {low} 恢复', 'guard.breaker.why': '库存没有应答：购买请求立即以“繁忙”拒绝，恢复应答后自动放行。',
+  'guards.title': '自动保护', 'guards.since': '自 {time} 起', 'guards.acting': '动作中', 'guards.quiet': '未动作', 'guards.until': '自 {time} 起未动作', 'guards.none': '没有保护动作。积压过长或库存没有应答时，保护会自动停止接单，恢复后自动解除。',
+  'guard.backlog.why': '等待下单的预占太多：购买请求以“繁忙”拒绝。', 'guard.backlog.figure': '{n} 个在等待；到 {high} 停止，降到 {low} 恢复', 'guard.breaker.call': '有一次调用等待应答已 {span}。', 'guard.breaker.why': '库存没有应答：购买请求立即以“繁忙”拒绝，恢复应答后自动放行。',
   'guard.backlog': '积压保护', 'guard.breaker': '熔断', 'guard.stock': '熔断', 'guard.concurrency': '并发限制', 'guard.database': '数据库缓慢',
 
   'switch.intake': '接单', 'switch.consumers': '订单写入', 'switch.challenge': '全员人机验证', 'switch.admission_percent': '放行比例',
@@ -73,7 +73,7 @@ export default {
 
   'hooks.about': '商城中接收预占与订单通知的系统：带签名、至少一次、同一订单按序、重试一天。', 'hook.url': '地址', 'hook.events': '事件', 'hook.event': '事件', 'hook.is_enabled': '启用', 'hook.is_disabled': '已停用', 'hook.add': '添加回调', 'hook.add.effect': '从现在起向该地址发送事件。除非设置允许，不接受内网地址。', 'hook.added': '已添加。', 'hook.secret': '签名密钥，仅显示这一次：', 'hook.remove': '删除', 'hook.remove.effect': '不再向该地址发送，等待中的也不再发送。', 'hook.removed': '已删除。', 'hook.deliveries': '发送记录', 'hook.empty': '还没有回调。添加后，你的系统无需查询即可得知付款。', 'hook.none_sent': '还没有发送过。', 'hook.last_error': '最近错误', 'hook.next_at': '下次尝试', 'hook.delivered_at': '送达',
   'hook.reservation.confirmed': '预占已确认', 'hook.reservation.failed': '预占失败', 'hook.order.paid': '订单已付款', 'hook.order.cancelled': '订单已取消', 'hook.order.expired': '订单已过期', 'delivery.delivered': '已送达', 'delivery.pending': '等待中', 'delivery.given_up': '已放弃', 'hook.test': '测试', 'hook.test.effect': '立即向该地址发送一条测试事件。', 'hook.test.ok': '已收到：状态 {status}，{took}。', 'hook.test.failed': '未收到：{error}', 'hook.rotate': '更换密钥', 'hook.rotate.effect': '新旧密钥会同时签名一段时间，便于商城切换。', 'hook.enable': '启用', 'hook.enable.effect': '从现在起接收事件。', 'hook.enabled': '已启用。', 'hook.retry': '重新发送', 'hook.retry.effect': '立即重新发送，商城可能收到两次。', 'hook.retried': '正在发送。',
-  'action.activity.loaded': '预热', 'action.activity.hold': '停售待重建', 'action.activity.rebuild': '重建', 'action.activity.audience': '更换名单', 'action.order.cancelled': '订单取消', 'action.order.expired': '订单过期', 'action.block.add_automatic': '自动封禁', 'action.switch.unschedule': '取消定时', 'action.reconcile.row': '修复库存行', 'action.reconcile.restock': '补完补货', 'action.reconcile.repair': '修复账目',
+  'action.activity.loaded': '装入库存', 'action.activity.hold': '停售待重建', 'action.activity.rebuild': '重建', 'action.activity.audience': '更换名单', 'action.order.cancelled': '订单取消', 'action.order.expired': '订单过期', 'action.block.add_automatic': '自动封禁', 'action.switch.unschedule': '取消定时', 'action.reconcile.row': '修复库存行', 'action.reconcile.restock': '补完补货', 'action.reconcile.repair': '修复账目',
   'action.session.login': '登录', 'action.session.logout': '退出登录', 'action.session.refused': '登录被拒', 'action.webhook.add': '添加回调', 'action.webhook.remove': '删除回调', 'action.webhook.rotate': '更换回调密钥', 'action.webhook.enable': '启用回调', 'action.webhook.disable': '停用回调', 'action.webhook.test': '测试回调', 'action.webhook.retry': '重新发送事件', 'action.reconcile.settle': '结算预占', 'action.reconcile.rewrite': '补写丢失的预占',
   'finding.dead_letters': '死信', 'finding.in_motion': '变动中', 'finding.not_loaded': '库存未装载', 'finding.row_drift': '库存行偏差', 'finding.stale_order': '订单状态滞后', 'finding.unfinished_restock': '未完成的补货', 'finding.unfinished_todo': '未完成的变更', 'finding.unknown_order': '库存不知道的订单', 'finding.unsettled': '未结算的预占',
 };
