@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,4 +60,22 @@ func (g *grown) guardActs(name string) bool {
 	}
 	g.t.Fatalf("there is no guard %s", name)
 	return false
+}
+
+// Dead letters wait for an operator, not for the order writers: they stop nobody.
+func TestDeadLettersAreNoBacklog(t *testing.T) {
+	t.Parallel()
+	maria := testenv.MariaDB(t)
+	database := maria.URL(t)
+	schema := database[strings.LastIndexByte(database, '/')+1:]
+	s := serve(t, "--database", database, "--backlog-high", "4", "--backlog-low", "2", "--write-attempts-max", "1")
+	maria.SQL(t, "ALTER TABLE "+schema+".seckill_order ADD CONSTRAINT poison CHECK (user_id NOT LIKE 'poisoned%')")
+	activity := s.activity(20, -time.Second, `,"limit_per_user":5`)
+	_, err := s.buy(activity, "poisoned", "", 5)
+	must(t, err)
+	await(t, "the dead letter", func() bool { return s.books(activity).Dead == 5 })
+	await(t, "others to buy", func() bool {
+		a, err := s.buy(activity, newBuyer(), "", 1)
+		return err == nil && a.status == http.StatusAccepted
+	})
 }

@@ -263,3 +263,22 @@ func traitsAsDocumented(t *testing.T, name string, c carrier) {
 		t.Errorf("docs/queues.md does not say %q", row)
 	}
 }
+
+// A gateway starts, and sells, while the broker is away: what it sells waits in the outbox.
+func TestGatewayStartsWithoutItsBroker(t *testing.T) {
+	t.Parallel()
+	settings := []string{"--stock", testenv.Redis(t).URL(), "--database", testenv.MariaDB(t).URL(t)}
+	// Only a worker loads a run into the stock; it goes before the broker is needed.
+	loader := serve(t, settings...)
+	activity := loader.activity(5, -time.Second, "")
+	await(t, "the activity to be open", func() bool {
+		return loader.ask("GET", fmt.Sprintf("/v1/activities/%d", activity), "", "").str("state") == "open"
+	})
+	loader.kill()
+	gateway := serve(t, append(settings, "--roles", "gateway", "--queue", "kafka://"+testenv.FreePort(t)+"/orders")...)
+	a, err := gateway.buy(activity, "me", "", 1)
+	must(t, err)
+	if a.status != http.StatusAccepted {
+		t.Errorf("got %d %s, want it accepted", a.status, a.body)
+	}
+}
