@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"seckill"
+	"seckill/internal/order"
+	"seckill/internal/relay"
+	"seckill/internal/sqlstore"
+	"seckill/internal/testenv"
+	"seckill/queue"
+	"seckill/queue/kafkaqueue"
+	"seckill/queue/rabbitqueue"
+	"seckill/queue/rocketqueue"
+	"seckill/stock"
+	"seckill/stock/redisstock"
+)
+
+// ordersEach is how many reservations wait in the outbox when the clock starts.
+const ordersEach = 20_000
+
+// BenchmarkOrdersOverEachQueue measures the way from the outbox in Redis to the committed order in MariaDB, and back to the
+// stock: reservations wait in the outbox in messages of 100, then one relay (where the queue is a broker) and two order writers
+// begin. It ends when the stock has been told of the last order.
+func BenchmarkOrdersOverEachQueue(b *testing.B) {
+	maria := testenv.MariaDB(b)
+	redis := testenv.Redis(b, testenv.RedisAOF...)
+	for _, c := range []struct {
+		name, form string
+		open       func(b *testing.B) queue.Queue // Nil: the outbox is the queue.
+	}{
+		{"RedisStream", "stream", nil},
+		{"RedisList", "list", nil},
+		{"RabbitMQ", "stream", func(b *testing.B) queue.Queue {
+			q, err := rabbitqueue.Open(b.Context(), rabbitqueue.Options{URL: testenv.RabbitMQ(b).URL() + "?queue=orders"})
+			mustBench(b, err)
+			return q
+		}},
+		{"Kafka", "stream", func(b *testing.B) queue.Queue {
+			q, err := kafkaqueue.Open(b.Context(), kafkaqueue.Options{URL: "kafka://" + testenv.Kafka(b).Addr + "/orders"})
+			mustBench(b, err)
+			return q
+		}},
+		{"RocketMQ", "stream", func(b *testing.B) queue.Queue {
+			q, err := rocketqueue.Open(b.Context(), rocketqueue.Options{URL: testenv.RocketMQ(b).URL("orders")})
+			mustBench(b, err)
+			return q
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			redis.Must(b, "FLUSHALL")
+			s, err := redisstock.Open(b.Context(), redisstock.Options{URL: redis.URL(), Outbox: c.form})
+			mustBench(b, err)
+			defer s.Close()
+			db, err := sqlstore.Open(b.Context(), maria.URL(b), sqlstore.Options{})
+			mustBench(b, err)
+			defer db.Close()
+			mustBench(b, db.Migrate(b.Context()))
+			var broker queue.Queue
+			if c.open != nil {
+				broker = c.open(b)
+				defer broker.Close()
+			}
+			for range b.N {
+				b.StopTimer()
+				run := filledOutbox(b, s, db)
+				b.StartTimer()
+				writeAll(b, s, db, broker, run)
+			}
+			b.ReportMetric(float64(b.N*ordersEach)/b.Elapsed().Seconds(), "orders/s")
+		})
+	}
+}
+
+func mustBench(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// filledOutbox reserves for as many buyers as there are units.
+func filledOutbox(b *testing.B, s stock.Stock, db *sqlstore.DB) seckill.RunID {
+	b.Helper()
+	now := time.Now().UTC().Truncate(time.Second)
+	a, err := db.CreateActivity(b.Context(), seckill.Activity{
+		Name: "benchmark", Total: ordersEach, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), LimitPerUser: 1, SubStocks: 1,
+		PaymentWindow: time.Hour, Audience: seckill.AudienceEveryone,
+	}, seckill.Actor{Who: "benchmark"})
+	mustBench(b, err)
+	run := a.RunID()
+	mustBench(b, s.Load(b.Context(), stock.Spec{Run: run, Epoch: 1, Units: ordersEach, Limit: 1, SubStocks: 1, StartsAt: a.StartsAt, EndsAt: a.EndsAt}))
+	for i := 0; i < ordersEach; i += 100 {
+		attempts := make([]seckill.Attempt, 100)
+		for j := range attempts {
+			attempts[j] = seckill.Attempt{Ticket: seckill.NewTicket(run), Buyer: fmt.Sprintf("buyer-%d", i+j), Quantity: 1}
+		}
+		_, err := s.Reserve(b.Context(), run, 1, attempts)
+		mustBench(b, err)
+	}
+	return run
+}
+
+// writeAll has everything written that waits.
+func writeAll(b *testing.B, s stock.Stock, db *sqlstore.DB, broker queue.Queue, run seckill.RunID) {
+	b.Helper()
+	ctx, stop := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	source := s.Outbox()
+	if broker != nil {
+		source = broker
+		all.Go(func() { _ = (&relay.Relay{Outbox: s.Outbox(), Broker: broker}).Run(ctx) })
+	}
+	for range 2 {
+		all.Go(func() { _ = (&order.Writer{Source: source, Store: db, Stock: s}).Run(ctx) })
+	}
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		l, err := s.Level(b.Context(), run)
+		mustBench(b, err)
+		if l.Queued == 0 {
+			b.StopTimer()
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("%d still wait", l.Queued)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
