@@ -37,7 +37,7 @@ after(async () => {
 
 const vera = ['vera', 'only looks at it'];
 const olga = ['olga', 'runs the evening'];
-const acts = /^(Pause|Resume|Restock|Close$|Preload|Run again|Repair|Drop|Retry|Remove|Add a|Create a|Change|Schedule…|Cancel the|Mark as|Let through|Open challenge|Hold|Test|Renew|Enable|Send again)/;
+const acts = /^(Pause|Resume|Restock|Close$|Preload|Run again|Repair|Drop|Retry|Remove|Add a|Create a|Change|Schedule…|Cancel the|Mark as|Let through|Open challenge|Hold|Test|New secret|Enable|Send again)/;
 const places = ['/', '/activities', '/activities/1', '/orders?buyer=ann', '/switches', '/dead-letters', '/reconcile?activity=1', '/access', '/nodes', '/webhooks', '/plan', '/audit'];
 
 // forge asks, from within the page, for what its buttons do not offer. csrf is what the session says.
@@ -144,7 +144,7 @@ test('an administrator, an operator, a viewer, and a stranger', async (t) => {
     await row.getByRole('button', { name: 'Test' }).click();
     await confirm(operator, 'Test');
     await see(operator, '.el-message', /Received: status 204/);
-    assert.deepEqual([await row.getByRole('button', { name: 'Remove' }).count(), await row.getByRole('button', { name: 'Renew' }).count()], [0, 0]);
+    assert.deepEqual([await row.getByRole('button', { name: 'Remove' }).count(), await row.getByRole('button', { name: 'New secret' }).count()], [0, 0]);
     await go(operator, '/orders?buyer=ann', 'Orders');
     await press(operator, 'Mark as paid');
     await fill(operator, { payment_ref: 'pay-1' });
