@@ -17,6 +17,7 @@ import (
 // The broker tells clients to find it at 127.0.0.2, where a proxy hands on to 127.0.0.1. One
 // broker suffers all the faults, one after the other, as it takes its time to start.
 func TestFaults(t *testing.T) {
+	t.Setenv(queuetest.PatienceVariable, "90s") // A broker's restart is in it.
 	server := testenv.NewRocketMQ(t)
 	server.Advertised = "127.0.0.2"
 	_, port, err := net.SplitHostPort(server.Addr)
