@@ -167,7 +167,7 @@ func (s *Stock) reserveCall(k laneKey, buyers, tokens []string, order string, st
 	args := make([]string, 8, 8+2*len(buyers))
 	args[0], args[1] = strconv.FormatInt(k.epoch, 10), strconv.Itoa(k.subs)
 	args[2], args[3], args[4] = s.offset, s.wakeChannel(), placeName(k.place)
-	args[5], args[6], args[7] = bit(stop), bit(twice(buyers)), order
+	args[5], args[6], args[7] = bit(stop), common(buyers, tokens), order
 	for i := range buyers {
 		args = append(args, buyers[i], tokens[i])
 	}
@@ -175,16 +175,21 @@ func (s *Stock) reserveCall(k laneKey, buyers, tokens []string, order string, st
 	return call{reserveScript, keys, args}
 }
 
-// twice tells whether a buyer is among others more than once.
-func twice(buyers []string) bool {
-	if len(buyers) == 1 {
-		return false
-	}
+// common is what attempts have in common; see reserve.lua.
+func common(buyers, tokens []string) string {
 	seen := make(map[string]struct{}, len(buyers))
-	for _, b := range buyers {
+	plain := true
+	for i, b := range buyers {
 		seen[b] = struct{}{}
+		plain = plain && len(tokens[i]) == ticketBytes
 	}
-	return len(seen) < len(buyers)
+	switch {
+	case len(seen) < len(buyers):
+		return "1"
+	case plain:
+		return "2"
+	}
+	return "0"
 }
 
 // readDecided reads an answer of reserve.lua to so many attempts.

@@ -3,7 +3,8 @@
 -- ARGV  1 epoch  2 number of sub-stocks  3 what is added to the clock, µs
 --       4 channel that wakes consumers  5 name of the sub-stock for it
 --       6 1 to leave the rest undecided after one that is short, else 0
---       7 1 if a buyer is among the attempts twice, else 0
+--       7 what the attempts have in common: 2 no buyer is among them twice, and each is for one unit, without
+--         a key and with a ticket of this run; 1 a buyer is among them twice; 0 neither
 --       8 what orders attempts among those at other sub-stocks: "-", or "process n1 n2 …" with
 --         the number of each attempt in that process
 --       then for each attempt: buyer, token (see record.lua) without a slot. That of a
@@ -45,17 +46,37 @@ elseif now >= tonumber(meta[5]) then closed = ENDED end
 local limit, available = tonumber(meta[6]), tonumber(meta[8])
 local reservations, left = tonumber(meta[10]), tonumber(meta[11])
 local stop, stopped = ARGV[6] == '1', false
-local twice = ARGV[7] == '1'
-
-local verdicts, extra, changed = {unpack(ARGV, HEAD + 1, HEAD + count)}, {}, {}
-local set = {'HSET', buyers, unpack(ARGV, HEAD + 1)}
-local lines = {'', unpack(ARGV, HEAD + 1)}
 local taken, units = 0, 0
 local queued = ' 0' .. int(left + reservations + 1)
+local verdicts, extra, changed, set, lines
 
 local function ahead(p)
   if p.state ~= '0' and p.state ~= '6' then return 0 end
   return math.max(0, math.min(tonumber(p.rest) - left - 1, reservations - 1))
+end
+
+-- alike decides attempts that all get the same answer, without looking at each: that of a rush, where
+-- there is enough for all of them, or that of the time before it and after it. It tells whether it did.
+local function alike()
+  if ARGV[7] ~= '2' or limit < 1 then return false end
+  for i = 2, count + 1 do
+    if found[i] then return false end
+  end
+  extra = {}
+  if closed then
+    verdicts = string.rep(closed, count)
+  elseif available >= count then
+    set = {'HSET', buyers, unpack(ARGV, HEAD + 1)}
+    for i = 4, 2 * count + 2, 2 do set[i] = set[i] .. queued end
+    verdicts, taken, units = string.rep(TAKEN, count), count, count
+    lines = table.concat(ARGV, '\n', HEAD + 1)
+  elseif available < 1 then
+    verdicts = SHORT .. string.rep(stop and '.' or SHORT, count - 1)
+  else
+    return false
+  end
+  available = available - units
+  return true
 end
 
 -- held looks through what a buyer has: a purchase by ticket or key, live units, the
@@ -125,40 +146,47 @@ local function chosen()
   local words = {}
   for word in string.gmatch(ARGV[8], '%S+') do
     local i = #words
-    if i == 0 or verdicts[i] == TAKEN then words[i + 1] = word else words[i + 1] = '' end
+    if i == 0 or string.sub(verdicts, i, i) == TAKEN then words[i + 1] = word else words[i + 1] = '' end
   end
   return (string.gsub(table.concat(words, ' '), ' +', ' '))
 end
 
-for i = 1, count do
-  local buyer, token = get[i + 3], ARGV[HEAD + 2 * i]
-  local text = found[i + 1]
-  if twice then text = changed[buyer] or text end
-  local verdict, quantity, plain = TAKEN, 1, token
-  if stopped then
-    verdict = '.'
-  elseif text or closed or #token > 20 or available < 1 then
-    verdict, token, quantity, plain = decide(token, text)
+-- each decides one attempt after the other.
+local function each()
+  verdicts, extra, changed = {unpack(ARGV, HEAD + 1, HEAD + count)}, {}, {}
+  set, lines = {'HSET', buyers, unpack(ARGV, HEAD + 1)}, {unpack(ARGV, HEAD + 1)}
+  for i = 1, count do
+    local buyer, token = get[i + 3], ARGV[HEAD + 2 * i]
+    local text = found[i + 1]
+    if twice then text = changed[buyer] or text end
+    local verdict, quantity, plain = TAKEN, 1, token
+    if stopped then
+      verdict = '.'
+    elseif text or closed or #token > 20 or available < 1 then
+      verdict, token, quantity, plain = decide(token, text)
+    end
+    if verdict == TAKEN then
+      available = available - quantity
+      units = units + quantity
+      taken = taken + 1
+      local record = token .. queued
+      if text then record = record .. '\n' .. text end
+      if twice then changed[buyer] = record end
+      -- A buyer who is written twice in one go has what was written last.
+      set[2 * taken + 1], set[2 * taken + 2] = buyer, record
+      lines[2 * taken - 1], lines[2 * taken] = buyer, plain
+    end
+    verdicts[i] = verdict
   end
-  if verdict == TAKEN then
-    available = available - quantity
-    units = units + quantity
-    taken = taken + 1
-    local record = token .. queued
-    if text then record = record .. '\n' .. text end
-    if twice then changed[buyer] = record end
-    -- A buyer who is written twice in one go has what was written last.
-    set[2 * taken + 1], set[2 * taken + 2] = buyer, record
-    lines[2 * taken], lines[2 * taken + 1] = buyer, plain
-  end
-  verdicts[i] = verdict
+  lines = table.concat(lines, '\n', 1, 2 * taken)
+  verdicts = table.concat(verdicts)
 end
 
+if not alike() then each() end
 if taken > 0 then
   -- The outbox first: if it is lost, nothing has been written yet.
   local at = int(now)
-  lines[1] = at .. ' ' .. (taken < count and chosen() or ARGV[8])
-  if not put(at, table.concat(lines, '\n', 1, 2 * taken + 1)) then return {0} end
+  if not put(at, at .. ' ' .. (taken < count and chosen() or ARGV[8]) .. '\n' .. lines) then return {0} end
   redis.call(unpack(set, 1, 2 * taken + 2))
   reservations = reservations + taken
   redis.call('HSET', run, 'a', int(available), 'q', int(meta[9] + units), 'n', int(reservations), 'b', int(meta[12] + taken))
@@ -168,4 +196,4 @@ if taken > 0 then
     redis.call('PUBLISH', ARGV[4], ARGV[5])
   end
 end
-return {3, table.concat(verdicts), available, reservations, unpack(extra)}
+return {3, verdicts, available, reservations, unpack(extra)}
