@@ -23,8 +23,10 @@ type dialect struct {
 	lockRow, skipLocked string
 	// rowsMax is how many rows, or values of a list, go into one statement.
 	rowsMax int
-	// prepares tells that statements of many rows are worth preparing.
-	prepares bool
+	// prepared are the rows of the prepared INSERTs that a batch of orders is put together of, largest first;
+	// what is left goes as text. It takes SQLite more time to read the text of a statement than to
+	// store its rows, and MySQL a tenth of it; but a statement that is sent is a round trip.
+	prepared []int
 
 	// fault tells of a driver's error whose fault it is; see fail.
 	fault func(error) fault

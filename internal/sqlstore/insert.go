@@ -12,10 +12,6 @@ import (
 const insertOrders = `INSERT INTO seckill_order (id, activity_id, user_id, status, create_time, run, ticket, slot,
 	quantity, amount_cents, pay_before, payment_ref, update_time) VALUES `
 
-// insertSizes are the rows of the prepared INSERTs that a batch is put together of. SQLite
-// takes more time to read the text of a statement than to store its rows.
-var insertSizes = [...]int{256, 64, 16, 4, 1}
-
 // preparedInsert stores that many orders.
 type preparedInsert struct {
 	rows int
@@ -25,14 +21,14 @@ type preparedInsert struct {
 // orderInserts returns the prepared INSERTs. They are prepared before a transaction
 // begins: a transaction of SQLite has the only connection that writes.
 func (db *DB) orderInserts(ctx context.Context) ([]preparedInsert, error) {
-	if !db.dialect.prepares {
-		return nil, nil
-	}
 	db.insertsMu.Lock()
 	defer db.insertsMu.Unlock()
-	for _, n := range insertSizes[len(db.inserts):] {
-		rows := strings.TrimSuffix(strings.Repeat("(?,?,?,1,?,?,?,?,?,?,?,'',?),", n), ",")
-		stmt, err := db.write.PrepareContext(ctx, insertOrders+rows)
+	for _, n := range db.dialect.prepared[len(db.inserts):] {
+		text := insertOrders + strings.TrimSuffix(strings.Repeat("(?,?,?,1,?,?,?,?,?,?,?,'',?),", n), ",")
+		if db.dialect.fit(text, nil) != nil {
+			return nil, nil // The server takes no statement of that length.
+		}
+		stmt, err := db.write.PrepareContext(ctx, text)
 		if err != nil {
 			return nil, err
 		}
@@ -48,9 +44,6 @@ func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
 		ids[i] = t.db.ids.next()
 		b.out[i].Order.ID = strconv.FormatInt(ids[i], 10)
 	}
-	if len(b.inserts) == 0 {
-		return b.insertText(ctx, t, h, chosen, ids)
-	}
 	sqlTx, ok := t.q.(*sql.Tx)
 	if !ok {
 		return impossible{"orders are written outside of a transaction"}
@@ -64,15 +57,18 @@ func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
 				args = append(args, ids[i], b.run.Activity, buyerID(o.Buyer), now, b.run.Run, o.Ticket, o.Slot,
 					o.Quantity, o.AmountCents, payBefore, now)
 			}
+			if t.db.dialect.fit(insertOrders, args) != nil {
+				break
+			}
 			if _, err := sqlTx.StmtContext(ctx, p.stmt).ExecContext(ctx, args...); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return b.insertText(ctx, t, h, chosen, ids)
 }
 
-// insertText is insert where a statement's text costs little. What is the same in each row is
+// insertText is insert by statements that are not prepared. What is the same in each row is
 // part of the text; all of it is numbers and times of ours.
 func (b *batch) insertText(ctx context.Context, t tx, h head, chosen []int, ids map[int]int64) error {
 	now, payBefore := formatTime(h.now), formatTime(h.now.Add(h.window))

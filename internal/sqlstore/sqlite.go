@@ -48,7 +48,7 @@ func openSQLite(path string, o Options) (*DB, error) {
 	return &DB{write: write, read: read, ids: newIDMaker(o.Now), dialect: dialect{
 		name: "sqlite", goose: goose.DialectSQLite3, where: "sqlite:" + path,
 		clock:   func() string { return "'" + formatTime(o.Now()) + "'" },
-		rowsMax: 500, prepares: true,
+		rowsMax: 500, prepared: []int{256, 64, 16, 4, 1},
 		fault: sqliteFault,
 		lockMigrations: func(ctx context.Context, _ *sql.DB) (func() error, error) {
 			return lockFile(ctx, path+".migrate-lock")

@@ -41,7 +41,7 @@ type DB struct {
 	ids     *idMaker
 
 	insertsMu sync.Mutex
-	inserts   []preparedInsert // Those of insertSizes that were needed so far.
+	inserts   []preparedInsert // Those of the dialect that were needed so far.
 
 	blocksMax int64 // Active blocks, at most.
 

@@ -62,7 +62,7 @@ type batch struct {
 	sorted []int // Indices of rs by ticket.
 	out    []order.Written
 
-	inserts []preparedInsert // Largest first; none where text is as good.
+	inserts []preparedInsert // Largest first.
 
 	// careful is the way of a batch that holds something known or something to refuse: the
 	// run's row is locked first, then tickets and the buyers' live orders are looked up.
