@@ -2,7 +2,13 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +31,8 @@ const ordersEach = 20_000
 
 // BenchmarkOrdersOverEachQueue measures the way from the outbox in Redis to the committed order in MariaDB, and back to the
 // stock: reservations wait in the outbox in messages of 100, then one relay (where the queue is a broker) and two order writers
-// begin. It ends when the stock has been told of the last order.
+// begin. It ends when the stock has been told of the last order. What each program that takes part spends on an order
+// is reported too, in µs of CPU time, and how busy all processors of the machine were with them.
 func BenchmarkOrdersOverEachQueue(b *testing.B) {
 	maria := testenv.MariaDB(b)
 	redis := testenv.Redis(b, testenv.RedisAOF...)
@@ -65,15 +72,70 @@ func BenchmarkOrdersOverEachQueue(b *testing.B) {
 				broker = c.open(b)
 				defer broker.Close()
 			}
+			spent := map[string]time.Duration{}
 			for range b.N {
 				b.StopTimer()
 				run := filledOutbox(b, s, db)
+				before := cpuOfPrograms(b)
 				b.StartTimer()
 				writeAll(b, s, db, broker, run)
+				b.StopTimer()
+				for name, d := range cpuOfPrograms(b) {
+					spent[name] += d - before[name]
+				}
+				b.StartTimer()
 			}
-			b.ReportMetric(float64(b.N*ordersEach)/b.Elapsed().Seconds(), "orders/s")
+			orders, all := float64(b.N*ordersEach), time.Duration(0)
+			for name, d := range spent {
+				all += d
+				b.ReportMetric(float64(d.Microseconds())/orders, name+"-µs/order")
+			}
+			b.ReportMetric(100*all.Seconds()/b.Elapsed().Seconds()/float64(runtime.NumCPU()), "%-busy")
+			b.ReportMetric(orders/b.Elapsed().Seconds(), "orders/s")
 		})
 	}
+}
+
+// cpuOfPrograms is what this program and those that it started have used so far, by name.
+func cpuOfPrograms(b *testing.B) map[string]time.Duration {
+	b.Helper()
+	type program struct {
+		name   string
+		parent int
+		used   time.Duration
+	}
+	programs := map[int]program{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	mustBench(b, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // It has ended meanwhile.
+		}
+		head, rest, _ := strings.Cut(string(text), ") ")
+		id, name, _ := strings.Cut(head, " (")
+		fields := strings.Fields(rest)
+		pid, errID := strconv.Atoi(id)
+		parent, errParent := strconv.Atoi(fields[1])
+		user, errUser := strconv.ParseInt(fields[11], 10, 64)
+		system, errSystem := strconv.ParseInt(fields[12], 10, 64)
+		mustBench(b, errors.Join(errID, errParent, errUser, errSystem))
+		const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Linux runs Go.
+		programs[pid] = program{name, parent, time.Duration(user+system) * tick}
+	}
+	used := map[string]time.Duration{}
+	for pid, p := range programs {
+		for at := pid; at > 1; at = programs[at].parent {
+			if at == os.Getpid() {
+				if pid == at {
+					p.name = "seckill"
+				}
+				used[p.name] += p.used
+				break
+			}
+		}
+	}
+	return used
 }
 
 func mustBench(b *testing.B, err error) {

@@ -153,6 +153,7 @@ end
 
 -- each decides one attempt after the other.
 local function each()
+  local twice = ARGV[7] == '1'
   verdicts, extra, changed = {unpack(ARGV, HEAD + 1, HEAD + count)}, {}, {}
   set, lines = {'HSET', buyers, unpack(ARGV, HEAD + 1)}, {unpack(ARGV, HEAD + 1)}
   for i = 1, count do
