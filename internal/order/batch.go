@@ -43,6 +43,7 @@ func (s *session) portions(ds []queue.Delivery) (portions [][]*load) {
 			l.tasks = append(l.tasks, &task{load: l, r: r})
 		}
 		l.open = len(rs)
+		s.size += (max(float64(len(rs)), 1) - s.size) / 8
 		if len(portions) == 0 || size+len(rs) > s.BatchMax {
 			portions, size = append(portions, nil), 0
 		}

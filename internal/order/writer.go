@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"seckill/internal/telemetry"
@@ -86,7 +87,7 @@ func (w *Writer) consume(ctx, work context.Context, again *backoff) (err error) 
 		return fmt.Errorf("subscribe: %w", err)
 	}
 	defer func() { err = errors.Join(err, sub.Close()) }()
-	s := session{Writer: w, ctx: ctx, work: work, sub: sub}
+	s := session{Writer: w, ctx: ctx, work: work, sub: sub, size: float64(w.BatchMax) / firstMessages}
 	for {
 		ds, err := s.receive()
 		if err != nil {
@@ -112,6 +113,16 @@ type session struct {
 	sub  queue.Subscription
 
 	parked []*task
+	size   float64 // Reservations in a message, as the latest were.
+}
+
+// firstMessages is how many messages are asked for before it is known how much is in one.
+const firstMessages = 10
+
+// messages is how many messages make about one transaction. What is held besides would be kept from
+// other consumers, and they would have to wait for it if this one dies.
+func (s *session) messages() int {
+	return min(max(int(math.Ceil(float64(s.BatchMax)/s.size)), 1), s.BatchMax)
 }
 
 // receive waits for deliveries, but not longer than parked reservations may wait.
@@ -132,7 +143,7 @@ func (s *session) receive() ([]queue.Delivery, error) {
 		ctx, cancel = context.WithDeadline(ctx, due)
 		defer cancel()
 	}
-	ds, err := s.sub.Receive(ctx, s.BatchMax)
+	ds, err := s.sub.Receive(ctx, s.messages())
 	if err != nil && ctx.Err() != nil && s.ctx.Err() == nil {
 		return nil, nil // Only the parked ones are due.
 	}

@@ -37,7 +37,7 @@ func openMySQL(rawURL string, o Options) (*DB, error) {
 		clock:   func() string { return "UTC_TIMESTAMP(6)" },
 		lockRow: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
 		rowsMax:        1000,
-		prepared:       []int{1000, 200},
+		prepared:       []int{500, 100},
 		fault:          mysqlFault,
 		fits:           limit.fit,
 		lockMigrations: lockName,

@@ -197,7 +197,7 @@ func (sub *subscription) lookAt(ctx context.Context, due []place, each int) (all
 			answers = failedAll(len(some), crash)
 		}
 		for i := range answers {
-			ds, e := sub.keep(some[i].place, kind(k), &answers[i])
+			ds, e := sub.keep(some[i].place, kind(k), some[i].count, &answers[i])
 			all = append(all, ds...)
 			if e != nil {
 				err = fmt.Errorf("read the outbox of %s: %w", placeName(some[i].place), e)
@@ -213,8 +213,8 @@ func (sub *subscription) lookAt(ctx context.Context, due []place, each int) (all
 	return all, err
 }
 
-// keep notes what one outbox has answered.
-func (sub *subscription) keep(p place, k kind, f *found) (ds []queue.Delivery, err error) {
+// keep notes what one outbox has answered that was asked for so many messages.
+func (sub *subscription) keep(p place, k kind, asked int, f *found) (ds []queue.Delivery, err error) {
 	err = f.err
 	for _, e := range f.entries {
 		d, e := sub.accept(handle{p, k, e.id}, e)
@@ -231,6 +231,9 @@ func (sub *subscription) keep(p place, k kind, f *found) (ds []queue.Delivery, e
 	defer sub.mu.Unlock()
 	v := sub.view(p)
 	v.cursor = f.cursor
+	if len(f.entries) >= asked {
+		v.looked = time.Time{} // There may be more.
+	}
 	if v.lost = f.err != nil; v.lost {
 		v.looked = time.Now().Add(failPause)
 	}
