@@ -33,6 +33,8 @@ type settings struct {
 	cold     bool
 	forged   int
 	waiting  int
+
+	processors int
 }
 
 func main() {
@@ -44,6 +46,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds; the median counts")
 	flag.DurationVar(&s.duration, "duration", 5*time.Second, "p1, p6, p9: of each measurement")
 	flag.IntVar(&s.buyers, "buyers", 4000, "p1: buyers, each with a token of his own")
+	flag.IntVar(&s.processors, "processors", 1, "p1: processors that the server may use at once; nginx has one worker")
 	flag.StringVar(&s.profiles, "profiles", "", "p1, p6, p9: a folder for CPU profiles, taken in a round of their own")
 	flag.StringVar(&s.auth, "auth", "jwt", "p6, p9: how buyers say who they are, jwt or open")
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")
@@ -52,7 +55,7 @@ func main() {
 	flag.Parse()
 	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p6": p6, "p8": p8, "p9": p9, "p10": p10, "p11": p11}
 	goal, ok := goals[flag.Arg(0)]
-	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.auth != "jwt" && s.auth != "open" {
+	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.processors < 1 || s.auth != "jwt" && s.auth != "open" {
 		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p6|p8|p9|p10|p11]")
 		flag.PrintDefaults()
 		os.Exit(2)
