@@ -64,7 +64,7 @@ type Desk struct {
 	hasher *hasher
 	nobody string // What is compared when there is no such account, so that it takes as long.
 
-	names names
+	tries *tries
 
 	mu    sync.Mutex
 	known map[string]knowledge // By the hash of a session's id.
@@ -75,7 +75,7 @@ func New(o Options) (*Desk, error) {
 	if o.Store == nil || o.Token == "" || o.Log == nil {
 		return nil, errors.New("account: store, token and log are required")
 	}
-	d := &Desk{o: o, hasher: newHasher(), names: newNames(), known: map[string]knowledge{}}
+	d := &Desk{o: o, hasher: newHasher(), tries: newTries(), known: map[string]knowledge{}}
 	var err error
 	d.nobody, err = d.hasher.hash(context.Background(), rand.Text())
 	return d, err
@@ -191,7 +191,7 @@ const unknown = "unknown"
 func (d *Desk) Login(ctx context.Context, name, password, from string) (id string, s seckill.Session, err error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	now := time.Now()
-	if wait := d.names.try(name, now); wait > 0 {
+	if wait := d.tries.try(name, from, now); wait > 0 {
 		return "", s, &seckill.Refusal{Reason: seckill.RateLimited, RetryAfter: wait}
 	}
 	who, stored := unknown, d.nobody
@@ -213,7 +213,7 @@ func (d *Desk) Login(ctx context.Context, name, password, from string) (id strin
 	if ok && len(password) <= passwordBytesMax && stored != d.nobody {
 		id, s, err = d.open(ctx, accountSession, name, stored, seckill.Actor{Who: name, From: from})
 		if err == nil {
-			d.names.forgive(name)
+			d.tries.forgive(name, from, now)
 		}
 		return id, s, err
 	}

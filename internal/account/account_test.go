@@ -289,53 +289,6 @@ func TestStoredPasswords(t *testing.T) {
 	}
 }
 
-// A name is tried few times, then seldom, by however many at once; whoever knows the password is free again.
-func TestGuessesAreSlowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, _ := newDesk(t)
-		try := func(name, given string) seckill.Reason {
-			_, _, err := d.Login(t.Context(), name, given, "192.0.2.1")
-			return reasonOf(err)
-		}
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		count := map[seckill.Reason]int{}
-		for range 3 * triesBurst {
-			all.Go(func() {
-				got := try("ann", "wrong")
-				mu.Lock()
-				defer mu.Unlock()
-				count[got]++
-			})
-		}
-		all.Wait()
-		if count[seckill.Unauthenticated] != triesBurst || count[seckill.RateLimited] != 2*triesBurst {
-			t.Errorf("of %d at once: %v; want %d tried", 3*triesBurst, count, triesBurst)
-		}
-		if got := try("ann", password); got != seckill.RateLimited {
-			t.Errorf("the right one then: %v", got)
-		}
-		if got := try("eve", password); got != seckill.Unauthenticated {
-			t.Errorf("another name: %v", got)
-		}
-		<-time.After(triesEvery + time.Millisecond)
-		if got := try("ANN ", password); got != seckill.NoReason {
-			t.Errorf("the right one later: %v", got)
-		}
-		for i := range triesBurst {
-			if got := try("ann", "wrong"); got != seckill.Unauthenticated {
-				t.Errorf("guess %d after the right one: %v", i, got)
-			}
-		}
-		for i := range 3 * namesMax {
-			d.names.try(fmt.Sprint(i), time.Now())
-		}
-		if got := len(d.names.until); got > namesMax {
-			t.Errorf("%d names are remembered", got)
-		}
-	})
-}
-
 // A session that is used lives for twelve hours, one that is not for one; each is asked for seldom, and ends at
 // once on the node that ends it.
 func TestSessionsLast(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"time"
 
 	"seckill"
@@ -104,49 +103,4 @@ func (d *Desk) forget(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.known, func(_ string, k knowledge) bool { return k.session.Name == name })
-}
-
-// Passwords that may be tried at once for a name, and how soon one more.
-const (
-	triesBurst = 10
-	triesEvery = 10 * time.Second
-	// namesMax is how many names are remembered. When there are more, all are forgotten: what a flood
-	// of names gains is bounded by the tries of its addresses.
-	namesMax = 4096
-)
-
-// names counts tries by name, as buckets that drain with time. A try is counted before it is
-// made, so that many at once gain nothing.
-type names struct {
-	mu *sync.Mutex
-	// until is when a name's bucket is empty again.
-	until map[string]time.Time
-}
-
-func newNames() names { return names{new(sync.Mutex), map[string]time.Time{}} }
-
-// try counts one more, or tells how long to wait.
-func (n *names) try(name string, now time.Time) (wait time.Duration) {
-	name = name[:min(len(name), nameBytesMax)]
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	until := n.until[name]
-	if wait := until.Add(-(triesBurst - 1) * triesEvery).Sub(now); wait > 0 {
-		return wait
-	}
-	if len(n.until) >= namesMax {
-		clear(n.until)
-	}
-	if until.Before(now) {
-		until = now
-	}
-	n.until[name] = until.Add(triesEvery)
-	return 0
-}
-
-// forgive forgets the tries of somebody who knew the password.
-func (n *names) forgive(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.until, name)
 }

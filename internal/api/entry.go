@@ -12,6 +12,7 @@ import (
 	"seckill"
 	"seckill/internal/entry"
 	"seckill/internal/problem"
+	"seckill/internal/telemetry"
 )
 
 // challenge answers GET /v1/activities/{id}/challenge. Who does not say who he is gets a
@@ -45,7 +46,8 @@ func (s *Server) challenge(c *call, id string) {
 
 // enter answers POST /v1/activities/{id}/entry.
 func (s *Server) enter(c *call, id string) {
-	token, ref := s.tryEnter(c, id)
+	token, verdict, ref := s.tryEnter(c, id)
+	s.o.Metrics.Entries.WithLabelValues(entryOutcome(verdict, ref)).Inc()
 	if ref != nil {
 		c.refuse(ref)
 		return
@@ -58,24 +60,39 @@ func (s *Server) enter(c *call, id string) {
 	c.json(fasthttp.StatusOK, c.scratch)
 }
 
-func (s *Server) tryEnter(c *call, id string) (entry.Token, *seckill.Refusal) {
+// entryOutcome is what the metrics call the end of an entry. A refusal for the proof says no more to the buyer than
+// that he needs one; operators have to tell scripts from slow phones.
+func entryOutcome(verdict entry.Verdict, ref *seckill.Refusal) string {
+	switch {
+	case ref == nil:
+		return telemetry.Issued
+	case verdict != entry.Good:
+		return "proof_" + verdict.String()
+	}
+	return ref.Reason.String()
+}
+
+// tryEnter gives the verdict on the proof as well: Good where none was looked at.
+func (s *Server) tryEnter(c *call, id string) (entry.Token, entry.Verdict, *seckill.Refusal) {
+	no := func(ref *seckill.Refusal) (entry.Token, entry.Verdict, *seckill.Refusal) {
+		return entry.Token{}, entry.Good, ref
+	}
 	if ref := c.badHeader(); ref != nil {
-		return entry.Token{}, ref
+		return no(ref)
 	}
 	proof, claimed, ref := parseEntry(c.ctx.Request.Body(), s.o.Auth.Open())
 	if ref != nil {
-		return entry.Token{}, ref
+		return no(ref)
 	}
 	buyer, ref := c.buyerOr(claimed)
 	if ref != nil {
-		return entry.Token{}, ref
+		return no(ref)
 	}
 	a, ref := s.atTheDoor(c, id, buyer)
 	if ref != nil {
-		return entry.Token{}, ref
+		return no(ref)
 	}
-	token, _, ref := s.o.Gate.Entry.Admit(a, buyer, proof, s.gate.Challenged(a), c.now)
-	return token, ref
+	return s.o.Gate.Entry.Admit(a, buyer, proof, s.gate.Challenged(a), c.now)
 }
 
 // atTheDoor finds the activity that somebody wants to enter, unless he is to stay outside.

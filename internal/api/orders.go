@@ -34,6 +34,9 @@ func (s *Server) orders(c *call, _ string) {
 		return
 	}
 	buyer, ref := c.buyer()
+	if ref == nil {
+		ref = c.mayAsk(buyer)
+	}
 	if ref != nil {
 		c.refuse(ref)
 		return
@@ -60,6 +63,15 @@ func (s *Server) orders(c *call, _ string) {
 	}
 	c.scratch = append(b, '}')
 	c.json(fasthttp.StatusOK, c.scratch)
+}
+
+// mayAsk refuses who asks the database for orders too often, or changes them.
+func (c *call) mayAsk(buyer string) *seckill.Refusal {
+	r := &c.want
+	r.Buyer, r.Addr, r.Now = buyer, c.client(), c.now
+	ref := c.s.gate.CheckOrders(r, c.ctx.IsPost())
+	c.tellLimits(ref)
+	return ref
 }
 
 // page reads which page of a list is wanted.
@@ -145,6 +157,10 @@ func (s *Server) withOrder(c *call, id, what string, do func(ctx context.Context
 	}
 	if !isOrderID(id) {
 		c.refuse(problem.Plain(seckill.NotFound))
+		return
+	}
+	if ref := c.mayAsk(buyer); ref != nil {
+		c.refuse(ref)
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.ReserveTimeout)

@@ -58,6 +58,9 @@ func (a *App) openLimits(ctx context.Context) (err error) {
 		}
 		var made *limit.Limiter
 		made, err = limit.New(limit.Options{Name: name, Rate: l.PerSecond, Burst: l.Burst, Shared: shared && name != "abuse", Log: a.log})
+		if err == nil {
+			a.metrics.Forgotten(name, made.Forgotten)
+		}
 		return made
 	}
 	a.limits.IP = open("ip", a.config.LimitIP)
@@ -132,7 +135,15 @@ func (c controls) Blocked(addr netip.Addr, user, device string) bool {
 
 func (c controls) Eligible(a *seckill.Activity, buyer string) (eligible, known bool) {
 	s := c.board.Snapshot()
-	return s.Eligible(a, buyer), s.Known(a)
+	return s.Eligible(a, buyer), c.board.Known(s, a)
+}
+
+// expectBuyers has the board know whether an activity has a list before a buyer asks: a run is in the stock some time
+// before it is sold.
+func (a *App) expectBuyers(run seckill.RunID) {
+	if act, ok := a.registry.Activity(run.Activity); ok {
+		a.board.Known(a.board.Snapshot(), act)
+	}
 }
 
 // proxies is the setting in the words of the door.

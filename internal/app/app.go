@@ -166,7 +166,10 @@ func (a *App) open(ctx context.Context) (err error) {
 func (a *App) wire() (err error) {
 	a.registry, err = activity.NewRegistry(activity.RegistryOptions{
 		Store: a.database, Stock: a.stock, Log: a.log,
-		OnLevel: func(run seckill.RunID, l stock.Level) { a.public.Level(run, l) },
+		OnLevel: func(run seckill.RunID, l stock.Level) {
+			a.public.Level(run, l)
+			a.expectBuyers(run)
+		},
 	})
 	if err != nil {
 		return err

@@ -22,8 +22,12 @@ const (
 	keysMax      = 100
 )
 
+// errNoKeys is a key set, and has no key that can be used: those of before have been withdrawn.
+var errNoKeys = errors.New("the key set has no key that can be used")
+
 // jwks verifies tokens with the public keys of a key set behind a URL. It starts without
-// it, and goes on with the keys that it has while the URL cannot be reached.
+// it, and goes on with the keys that it has while the URL cannot be reached. A key that the set has no
+// longer is void as soon as the set was fetched, and with it the tokens that it has verified.
 type jwks struct {
 	*bearer
 	url  string
@@ -92,9 +96,12 @@ func (k *jwks) Run(ctx context.Context) error {
 		}
 		if failing != (err != nil) {
 			failing = err != nil
-			if failing {
+			switch {
+			case errors.Is(err, errNoKeys):
+				k.o.Log.Warn("the key set has no keys; no token can be verified", "url", k.name)
+			case failing:
 				k.o.Log.Warn("cannot fetch the key set; going on with the keys that are known", "url", k.name, "error", err)
-			} else {
+			default:
 				k.o.Log.Info("the key set can be fetched again", "url", k.name)
 			}
 		}
@@ -151,6 +158,11 @@ func (k *jwks) fetch(ctx context.Context) error {
 		return nil
 	}
 	find, err := parseKeys(raw)
+	if errors.Is(err, errNoKeys) {
+		// Not a definite no to anybody, as it may be the issuer's slip; but withdrawn is withdrawn.
+		k.keys.Store(nil)
+		k.forget()
+	}
 	if err != nil {
 		return err
 	}
@@ -168,6 +180,9 @@ func parseKeys(raw []byte) (jwt.Keyfunc, error) {
 	if err := json.Unmarshal(raw, &set); err != nil {
 		return nil, errors.New("the answer is not a key set in JSON")
 	}
+	if set.Keys == nil {
+		return nil, errors.New("the answer has no list of keys")
+	}
 	var good []json.RawMessage
 	for _, key := range set.Keys[:min(len(set.Keys), keysMax)] {
 		var kind struct{ Kty, Use string }
@@ -180,7 +195,7 @@ func parseKeys(raw []byte) (jwt.Keyfunc, error) {
 		}
 	}
 	if len(good) == 0 {
-		return nil, errors.New("the key set has no key that can be used")
+		return nil, errNoKeys
 	}
 	all, err := json.Marshal(map[string]any{"keys": good})
 	if err != nil {

@@ -169,6 +169,67 @@ func TestKeysAreFetchedKeptAndChanged(t *testing.T) {
 	})
 }
 
+// A token that is being verified while its key is withdrawn is let in once, and is not remembered: the cache is empty of
+// it though it was put there after the others were forgotten.
+func TestAWithdrawnKeyIsNotRemembered(t *testing.T) {
+	i := newIssuer(t)
+	old, oldPublic := rsaKey(t, "old")
+	_, nextPublic := rsaKey(t, "next")
+	i.say(200, oldPublic)
+	a, err := New("jwt:jwks:"+i.URL, Options{})
+	must(t, err)
+	k := a.(*jwks)
+	must(t, k.fetch(t.Context()))
+	find := k.bearer.keys
+	k.bearer.keys = func(token *jwt.Token) (any, error) {
+		key, err := find(token)
+		if err == nil {
+			i.say(200, nextPublic)
+			must(t, k.fetch(t.Context()))
+		}
+		return key, err
+	}
+	value := "Bearer " + sign(t, jwt.SigningMethodRS256, old, jwt.MapClaims{"sub": "ann"}, "kid", "old")
+	if buyer, err := a.Buyer(value, peer); buyer != "ann" || err != nil {
+		t.Fatalf("while the key changes: %q, %v", buyer, err)
+	}
+	buyer, err := a.Buyer(value, peer)
+	refused(t, "afterwards", buyer, err)
+}
+
+// When all keys are withdrawn no token counts, also none that is remembered, and nobody hears a definite no; an
+// answer that is no key set changes nothing.
+func TestAllKeysAreWithdrawn(t *testing.T) {
+	i := newIssuer(t)
+	key, public := rsaKey(t, "k")
+	i.say(200, public)
+	a, err := New("jwt:jwks:"+i.URL, Options{})
+	must(t, err)
+	k := a.(*jwks)
+	must(t, k.fetch(t.Context()))
+	value := "Bearer " + sign(t, jwt.SigningMethodRS256, key, jwt.MapClaims{"sub": "ann"}, "kid", "k")
+	for range 2 {
+		i.mu.Lock()
+		i.body = `{"error":"maintenance"}`
+		i.mu.Unlock()
+		if buyer, err := a.Buyer(value, peer); buyer != "ann" || err != nil {
+			t.Fatalf("with the key: %q, %v", buyer, err)
+		}
+		if err := k.fetch(t.Context()); err == nil {
+			t.Error("an answer without keys is a key set")
+		}
+	}
+	i.mu.Lock()
+	i.body = `{"keys":[]}`
+	i.mu.Unlock()
+	if err := k.fetch(t.Context()); !errors.Is(err, errNoKeys) {
+		t.Errorf("got %v, want %v", err, errNoKeys)
+	}
+	if buyer, err := a.Buyer(value, peer); buyer != "" || !errors.Is(err, errKeysUnknown) {
+		t.Errorf("without keys: got %q, %v, want %v", buyer, err, errKeysUnknown)
+	}
+}
+
 // Tokens with made-up key ids do not make this server ask the issuer again and again.
 func TestUnknownKeyIDsDoNotFloodTheIssuer(t *testing.T) {
 	i := newIssuer(t)

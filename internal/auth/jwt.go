@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -34,11 +35,14 @@ type bearer struct {
 	now    func() time.Time
 	// good holds verified tokens whole: a hash of them could be made to collide.
 	good *otter.Cache[string, verified]
+	// generation is raised when the keys have changed: what was verified with older ones counts no more.
+	generation atomic.Uint64
 }
 
 type verified struct {
-	buyer string
-	until int64 // Unix seconds, leeway included.
+	buyer      string
+	until      int64 // Unix seconds, leeway included.
+	generation uint64
 }
 
 func newBearer(algorithms []string, keys jwt.Keyfunc, o Options) (*bearer, error) {
@@ -102,7 +106,7 @@ func (b *bearer) Buyer(value string, _ netip.Addr) (string, error) {
 	if !ok {
 		return "", errNotBearer
 	}
-	if v, ok := b.good.GetIfPresent(token); ok && b.now().Unix() < v.until {
+	if v, ok := b.good.GetIfPresent(token); ok && b.now().Unix() < v.until && v.generation == b.generation.Load() {
 		return v.buyer, nil
 	}
 	return b.verify(token)
@@ -128,6 +132,8 @@ func bearerToken(value string) (string, bool) {
 func (b *bearer) verify(view string) (string, error) {
 	// The view may be of a buffer that is used again; what is kept must not be.
 	token := string([]byte(view))
+	// Before the keys are looked at: if they change meanwhile, what comes of them is not remembered for good.
+	generation := b.generation.Load()
 	var claims claims
 	_, err := b.parser.ParseWithClaims(token, &claims, b.keys)
 	switch {
@@ -148,7 +154,7 @@ func (b *bearer) verify(view string) (string, error) {
 	if !seckill.ValidBuyer(string(claims.Subject)) {
 		return "", errNoSubject
 	}
-	v := verified{buyer: string(claims.Subject), until: math.MaxInt64}
+	v := verified{buyer: string(claims.Subject), until: math.MaxInt64, generation: generation}
 	if claims.ExpiresAt != nil {
 		v.until = claims.ExpiresAt.Add(Leeway).Unix()
 	}
@@ -225,5 +231,9 @@ func (c *claims) GetAudience() (jwt.ClaimStrings, error) {
 	return all, nil
 }
 
-// forget is called when the keys have changed: a token of a key that is gone is void.
-func (b *bearer) forget() { b.good.InvalidateAll() }
+// forget is called after the keys have changed: a token of a key that is gone is void, also one that is being
+// verified with that key just now, and would be remembered after all others were forgotten.
+func (b *bearer) forget() {
+	b.generation.Add(1)
+	b.good.InvalidateAll()
+}

@@ -43,6 +43,7 @@ func TestReplacedValueIsNotJudged(t *testing.T) {
 // Every setting arrives in its field, from a flag, a variable and a file alike.
 func TestEachSettingArrives(t *testing.T) {
 	token := write(t, "token", "from-file\n")
+	cert, key := pair(t)
 	values := [][2]string{
 		{"listen", "[::1]:1"}, {"admin-listen", ":0"}, {"stock", "embedded"}, {"queue", "embedded"},
 		{"database", "mysql://u:p%40ss@db/shop"}, {"data", "d"}, {"auth", "jwt:jwks:https://h/k"}, {"auth-issuer", "shop"}, {"auth-audience", "a,b"}, {"admin-token", "@" + token},
@@ -50,7 +51,7 @@ func TestEachSettingArrives(t *testing.T) {
 		{"simulate-payment", "true"}, {"metrics-auth", "TRUE"}, {"limit-ip", "0.5/s:1"}, {"limit-user", "off"}, {"limit-device", "100000/s:10000"},
 		{"limit-abuse", "1/s:2"}, {"abuse-block", "1h"}, {"entry-before", "30s"}, {"entry-wait", "1s"}, {"return-window", "10s"}, {"unpaid-max", "3"}, {"unpaid-block", "2h"}, {"challenge-difficulty", "1000"},
 		{"backlog-high", "7"}, {"backlog-low", "7"}, {"reserve-timeout", "10ms"}, {"write-batch-max", "2000"}, {"write-attempts-max", "1"},
-		{"tls-cert", "c.pem"}, {"tls-key", "k.pem"}, {"webhook-private", "true"},
+		{"tls-cert", cert}, {"tls-key", key}, {"webhook-private", "true"},
 		{"retention", "1m30s"}, {"reconcile-every", "24h"}, {"otlp-endpoint", "https://otel:4318/x"}, {"trace-sample", "0.25"}, {"log-level", "error"}, {"log-format", "json"}, {"drain-timeout", "9.9s"},
 	}
 	want := config.Config{
@@ -64,7 +65,7 @@ func TestEachSettingArrives(t *testing.T) {
 		LimitAbuse: config.Limit{PerSecond: 1, Burst: 2}, AbuseBlock: time.Hour, EntryBefore: 30 * time.Second, EntryWait: time.Second, ChallengeDifficulty: 1000,
 		ReturnWindow: 10 * time.Second, UnpaidMax: 3, UnpaidBlock: 2 * time.Hour,
 		WebhookPrivate: true,
-		TLSCert:        "c.pem", TLSKey: "k.pem",
+		TLSCert:        cert, TLSKey: key,
 		BacklogHigh: 7, BacklogLow: 7, ReserveTimeout: 10 * time.Millisecond, WriteBatchMax: 2000, WriteAttemptsMax: 1,
 		Retention: 90 * time.Second, ReconcileEvery: 24 * time.Hour, OTLPEndpoint: "https://otel:4318/x", TraceSample: 0.25, LogLevel: slog.LevelError, LogFormat: "json", DrainTimeout: 9900 * time.Millisecond,
 	}

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"time"
 )
 
@@ -107,9 +111,48 @@ func (c *Config) checkTogether(k *checker) {
 	k.require(jwt || len(c.AuthAudience) == 0, "is about tokens, and there are none", "only together with --auth jwt:…", "auth-audience", "auth")
 	k.require(c.TLSKey == "" || c.TLSCert != "", "has no certificate", "--tls-key together with --tls-cert", "tls-key", "tls-cert")
 	k.require(c.TLSCert == "" || c.TLSKey != "", "has no key", "--tls-cert together with --tls-key", "tls-cert", "tls-key")
+	c.checkCertificate(k)
 	_, port, _ := net.SplitHostPort(c.Listen)
 	k.require(c.Listen != c.AdminListen || port == "0", "is the address of the public listener as well",
 		"an address of its own, which buyers cannot reach", "admin-listen", "listen")
+}
+
+// checkCertificate looks into the files, so that a name with a slip in it is said like any other mistake. A process
+// that does not answer buyers has no use for them.
+func (c *Config) checkCertificate(k *checker) {
+	if c.TLSCert == "" || c.TLSKey == "" || !c.Roles.Gateway {
+		return
+	}
+	good := true
+	for _, f := range []struct{ setting, name, what string }{
+		{"tls-cert", c.TLSCert, "a certificate chain"}, {"tls-key", c.TLSKey, "the key of --tls-cert"},
+	} {
+		err := readable(f.name)
+		good = good && err == nil
+		if err != nil {
+			k.require(false, fmt.Sprintf("%q cannot be read (%s)", f.name, bare(err)), "a file with "+f.what+" in PEM, readable by this process", f.setting)
+		}
+	}
+	if !good {
+		return
+	}
+	if _, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey); err != nil {
+		k.require(false, fmt.Sprintf("%q and the key %q are no pair (%v)", c.TLSCert, c.TLSKey, err),
+			"a certificate chain in PEM, and in --tls-key its key", "tls-cert", "tls-key")
+	}
+}
+
+// readable reads the first byte of a file: a folder can be opened as well.
+func readable(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err //nolint:wrapcheck // It is taken apart at once.
+	}
+	defer func() { _ = f.Close() }() // It was only read.
+	if _, err := f.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) {
+		return err //nolint:wrapcheck // As above.
+	}
+	return nil
 }
 
 // short prints a duration without its zero parts: 1m, not 1m0s.

@@ -167,7 +167,7 @@ func parseData(s string) (string, error) {
 	return s, nil
 }
 
-// parseFile accepts the name of a file; whether it is there is seen when it is opened.
+// parseFile accepts the name of a file; whether it can be read is seen by Config.check, which knows whether it has to be.
 func parseFile(s string) (string, error) {
 	if strings.TrimSpace(s) == "" || strings.ContainsRune(s, 0) {
 		return "", &wrong{"is empty", "the name of a file"}

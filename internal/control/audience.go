@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
+	"sync"
 	"time"
 
 	"seckill"
@@ -76,6 +78,52 @@ func (b *Board) learnList(ctx context.Context, stored seckill.AudienceState, mad
 	}
 }
 
+// Known is that of the snapshot, and has the database looked into for an activity of which it cannot be said yet
+// whether it has a list: other nodes make activities and lists at any time, and this one may hear of the activity
+// first. The answer is there a moment later.
+func (b *Board) Known(s *Snapshot, a *seckill.Activity) bool {
+	if s.Known(a) {
+		return true
+	}
+	if s.audiences[a.ID] == nil && b.wanted.add(a.ID) {
+		wake(b.listed)
+	}
+	return false
+}
+
+// wanted are activities of which somebody has asked whether they have a list. Those are activities that there
+// are, so they are never many.
+type wanted struct {
+	mu  sync.Mutex
+	ids map[int64]bool
+}
+
+// add tells whether nobody has asked before.
+func (w *wanted) add(id int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ids[id] {
+		return false
+	}
+	if w.ids == nil {
+		w.ids = map[int64]bool{}
+	}
+	w.ids[id] = true
+	return true
+}
+
+func (w *wanted) all() map[int64]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.ids)
+}
+
+func (w *wanted) drop(ids map[int64]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.ids, func(id int64, _ bool) bool { return ids[id] })
+}
+
 // needed tells whether the list of an activity has to be in memory.
 func (h *AudienceHead) needed() bool { return time.Since(h.EndsAt) <= listsAfterEnd }
 
@@ -128,6 +176,8 @@ func (b *Board) readLists(ctx context.Context) error {
 		return fmt.Errorf("wait for another reading of lists: %w", err)
 	}
 	defer unlock(b.listing)
+	// Before the database is looked into: who asks later is not answered by what it said before.
+	asked, change := b.wanted.all(), b.changes.Load()
 	heads, err := b.heads(ctx)
 	if err != nil {
 		return fmt.Errorf("read which lists there are: %w", err)
@@ -155,6 +205,7 @@ func (b *Board) readLists(ctx context.Context) error {
 			b.setAudience(activity, nil)
 		}
 	}
+	b.setListless(asked, needed, change)
 	for _, h := range toRead {
 		read, err := b.readList(ctx, h)
 		if err != nil {
@@ -163,6 +214,32 @@ func (b *Board) readLists(ctx context.Context) error {
 		b.setAudience(h.Activity, h.with(read))
 	}
 	return nil
+}
+
+// setListless publishes that those have no list who were asked for and are not among the lists, unless lists have
+// changed since: then they are about to be read again.
+func (b *Board) setListless(asked, lists map[int64]bool, change uint64) {
+	if len(asked) == 0 {
+		return
+	}
+	current := false
+	b.publish(func(s *Snapshot) {
+		if current = b.changes.Load() == change; !current {
+			return
+		}
+		s.listless = maps.Clone(s.listless)
+		if s.listless == nil {
+			s.listless = map[int64]bool{}
+		}
+		for id := range asked {
+			if !lists[id] {
+				s.listless[id] = true
+			}
+		}
+	})
+	if current {
+		b.wanted.drop(asked)
+	}
 }
 
 func (b *Board) readList(ctx context.Context, h AudienceHead) (*list, error) {

@@ -55,6 +55,8 @@ type Board struct {
 	known      Versions
 	listing    chan struct{} // The same, for lists.
 	uploading  chan struct{} // The same, for lists that operators send.
+	wanted     wanted
+	changes    atomic.Uint64 // How often lists, or whom they are for, have changed in the database.
 
 	nudged    chan struct{} // Wakes the loop that asks the database,
 	listed    chan struct{} // the one that reads lists,
@@ -224,6 +226,11 @@ func (b *Board) refresh(ctx context.Context) error {
 	}
 	if v.Activities != b.known.Activities || v.Audiences != b.known.Audiences {
 		b.known.Activities, b.known.Audiences = v.Activities, v.Audiences
+		// There may be a list now where there was none: until that is read, nobody hears a definite no.
+		b.changes.Add(1)
+		if len(b.Snapshot().listless) > 0 {
+			b.publish(func(s *Snapshot) { s.listless = nil })
+		}
 		wake(b.listed)
 	}
 	b.fresh.Store(&asked)

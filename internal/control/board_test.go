@@ -321,6 +321,10 @@ func TestListsThatAreNotReadAreNotKnown(t *testing.T) {
 		if s := bs[1].Snapshot(); s.Known(listed(3)) || s.Eligible(listed(3), "ann") {
 			t.Error("a list that cannot be read is known")
 		}
+		if bs[1].Known(bs[1].Snapshot(), listed(4)) {
+			t.Error("a list that nobody has looked for is known not to be there")
+		}
+		wait(2 * time.Second)
 		if s := bs[1].Snapshot(); !s.Known(listed(4)) || s.Eligible(listed(4), "ann") || !s.Eligible(&seckill.Activity{ID: 3, Audience: seckill.AudienceEveryone}, "bob") {
 			t.Error("an activity without a list")
 		}

@@ -34,6 +34,10 @@ type database struct {
 	hangs bool
 	lists bool // Whether lists cannot be read.
 
+	headless  bool   // Whether it cannot be read which lists there are.
+	heard     int    // How often that was asked.
+	meanwhile func() // What happens next while that is read.
+
 	versions  Versions
 	states    map[string]seckill.SwitchState
 	plans     []seckill.SwitchPlan
@@ -247,10 +251,27 @@ func (d *database) Audiences(ctx context.Context) (heads []AudienceHead, err err
 		return nil, err
 	}
 	defer d.mu.Unlock()
+	d.heard++
+	if d.headless {
+		return nil, errAway
+	}
 	for _, h := range d.heads {
 		heads = append(heads, h)
 	}
+	if happens := d.meanwhile; happens != nil {
+		d.meanwhile = nil
+		d.mu.Unlock()
+		happens()
+		d.mu.Lock()
+	}
 	return heads, nil
+}
+
+// looked is how often it was asked which lists there are.
+func (d *database) looked() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.heard
 }
 
 func (d *database) AudienceChunks(ctx context.Context, activity, version int64, each func([]byte) error) error {

@@ -19,6 +19,7 @@ type Snapshot struct {
 	due       bool                  // Whether a plan's time has come that is still in the database.
 	blocks    *blocks
 	audiences map[int64]*audience
+	listless  map[int64]bool // Activities that were looked for in the database, and have no list.
 }
 
 // audience is a list of buyers, or that there is one.
@@ -50,11 +51,17 @@ func (s *Snapshot) Eligible(a *seckill.Activity, buyer string) bool {
 	return l != nil && l.list != nil && l.list.has(buyer)
 }
 
-// Known tells whether Eligible can be believed: the activity has a list, and this node is still
-// reading it for the first time, if not. A buyer must not hear a definite no then.
+// Known tells whether Eligible can be believed. If not, the activity has a list that this node is still reading for
+// the first time, or nobody has looked yet whether it has one (see [Board.Known]). A buyer must not hear a
+// definite no then.
 func (s *Snapshot) Known(a *seckill.Activity) bool {
-	l := s.audiences[a.ID]
-	return a.Audience != seckill.AudienceListed || l == nil || l.list != nil
+	if a.Audience != seckill.AudienceListed {
+		return true
+	}
+	if l := s.audiences[a.ID]; l != nil {
+		return l.list != nil
+	}
+	return s.listless[a.ID]
 }
 
 // Blocks is how many blocks there are of each kind; such as have just ended may be among them.

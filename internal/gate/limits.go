@@ -22,6 +22,23 @@ type Limits struct {
 // nobody is too fast who enters and then buys.
 const entries = 0x5851f42d4c957f2d
 
+// Budgets of who looks at his orders, and of who pays or cancels one: each is as great as that of purchases, and
+// apart from the others, so that the next step of an honest buyer is never one too many.
+const (
+	looks   = 0x14057b7ef767814f
+	changes = 0x2545f4914f6cdd1d
+)
+
+// CheckOrders bounds how often an address and a buyer may ask for orders, or change one: each time costs the database
+// something. Nothing else keeps a buyer from orders that he has.
+func (g *Gate) CheckOrders(r *Request, change bool) *seckill.Refusal {
+	r.limited, r.budget = limited{}, looks
+	if change {
+		r.budget = changes
+	}
+	return g.rateLimited(r)
+}
+
 // limited is what the limits said to a request.
 type limited struct {
 	ip, user, device                limit.Result
@@ -42,7 +59,9 @@ func (g *Gate) rateLimited(r *Request) *seckill.Refusal {
 		l.user, l.userAsked = g.limits.User.Take(g.limits.Keys.String(r.Buyer)^r.budget, r.Now), true
 		if !l.user.OK {
 			worst = l.user.RetryAfter
-			g.abused(r)
+			if r.budget == 0 || r.budget == entries {
+				g.abused(r)
+			}
 		}
 	}
 	if worst < 0 && r.Device != "" && g.limits.Device != nil {

@@ -19,8 +19,9 @@ type Metrics struct {
 	// Purchases counts purchase requests by outcome: index seckill.NoReason is
 	// "accepted", the others are the reasons.
 	Purchases         [seckill.Reasons]prometheus.Counter
-	PurchaseSeconds   prometheus.Histogram // Of all purchase requests that reached the stock.
-	BatchSize         prometheus.Histogram // Attempts decided by one call of the stock.
+	Entries           *prometheus.CounterVec // Requests for an entry token, by outcome: issued, a reason, or what is wrong with the proof.
+	PurchaseSeconds   prometheus.Histogram   // Of all purchase requests that reached the stock.
+	BatchSize         prometheus.Histogram   // Attempts decided by one call of the stock.
 	OrdersWritten     *prometheus.CounterVec
 	OrderLagSeconds   prometheus.Histogram // Reserved to confirmed.
 	QueueBacklog      *prometheus.GaugeVec
@@ -83,6 +84,7 @@ func New(version string) *Metrics {
 		Name: "seckill_sse_clients", Help: "Buyers that wait on a stream of events.",
 	})
 	m.control()
+	m.door()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_build_info", Help: "Always 1; the labels tell what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
@@ -92,6 +94,26 @@ func New(version string) *Metrics {
 		m.QueueBacklog, m.QueueOldest, m.StockUnits, m.DeadLetters, m.SSEClients, m.StockSilent, m.StockOpened, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// Issued is the outcome of an entry that got its token.
+const Issued = "issued"
+
+// door makes the metrics of who wants to enter.
+func (m *Metrics) door() {
+	m.Entries = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_entries_total", Help: "Requests for an entry token by outcome: issued, the reason of the refusal, or proof_ and what is wrong with the proof.",
+	}, []string{"outcome"})
+	m.Entries.WithLabelValues(Issued)
+	m.Registry.MustRegister(m.Entries)
+}
+
+// Forgotten has the metrics count what a rate limit has forgotten too early, as it says itself.
+func (m *Metrics) Forgotten(limit string, count func() int64) {
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "seckill_limit_forgotten_total", Help: "Keys that a rate limit has forgotten while they were in debt: its table is too small, or somebody floods it.",
+		ConstLabels: prometheus.Labels{"limit": limit},
+	}, func() float64 { return float64(count()) }))
 }
 
 // control makes the metrics of what operators turn, and of what acts by itself.

@@ -20,14 +20,17 @@ func asList(o *Options) { o.Outbox = "list" }
 // With a list for an outbox a stock does all that the contract asks for, split or not, on one
 // Redis and on a cluster.
 func TestConformanceList(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.Redis(t).URL(), 1, asList)
 }
 
 func TestConformanceListSplit(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.Redis(t).URL(), 8, asList)
 }
 
 func TestConformanceListCluster(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.RedisCluster(t, 3).URL(), 8, asList)
 }
 

@@ -136,6 +136,7 @@ func settleAndAck(tb testing.TB, s *Stock, attempts []seckill.Attempt) {
 // A million buyers who got nothing leave no key and no byte behind, whatever they were
 // refused for.
 func TestRefusedLeaveNothing(t *testing.T) {
+	t.Parallel()
 	redis := testenv.Redis(t)
 	s := open(t, redis.URL())
 	load(t, s, 100, 4, 1)

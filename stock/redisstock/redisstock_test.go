@@ -3,6 +3,8 @@ package redisstock
 import (
 	"context"
 	"crypto/rand"
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -10,6 +12,20 @@ import (
 	"seckill/stock"
 	"seckill/stock/stocktest"
 )
+
+// checks is how many random sequences each form of the stock is put through, unless the command line says
+// otherwise: there are nine forms, and most of an operation is round trips.
+const checks = "40"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(checks); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // open opens a stock of a prefix of its own.
 func open(tb testing.TB, url string, change ...func(*Options)) *Stock {
@@ -59,19 +75,23 @@ func conform(t *testing.T, url string, subs int, change ...func(*Options)) {
 
 // One Redis does all that the contract asks for.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.Redis(t).URL(), 1)
 }
 
 // Nor does it matter into how many parts the stock is split.
 func TestConformanceSplit(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.Redis(t).URL(), 8)
 }
 
 // A cluster of three masters is as good as one Redis.
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.RedisCluster(t, 3).URL(), 1)
 }
 
 func TestConformanceClusterSplit(t *testing.T) {
+	t.Parallel()
 	conform(t, testenv.RedisCluster(t, 3).URL(), 8)
 }
