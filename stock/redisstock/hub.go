@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"seckill"
 )
 
@@ -146,13 +148,28 @@ func (h *hub) warm(p place, back bool) {
 	}
 }
 
+// mayHaveMissed has all outboxes looked at, also for what was handed back: while nobody listened, wakes were lost.
+func (h *hub) mayHaveMissed() {
+	h.mu.Lock()
+	subs := make([]*subscription, 0, len(h.subs))
+	for sub := range h.subs {
+		subs = append(subs, sub)
+	}
+	h.mu.Unlock()
+	for _, sub := range subs {
+		sub.claimAllSoon()
+		signal(sub.wake)
+	}
+}
+
 // backMark follows the name of an outbox in a wake, if messages were handed back to it.
 const backMark = " back"
 
 // hearWakes listens to the channel that reserve.lua wakes consumers by.
 func (h *hub) hearWakes() {
+	ctx := rueidis.WithOnSubscriptionHook(h.s.ctx, func(rueidis.PubSubSubscription) { h.mayHaveMissed() })
 	for h.s.ctx.Err() == nil {
-		err := h.s.listen(h.s.ctx, h.s.wakeChannel(), func(message string) {
+		err := h.s.listen(ctx, h.s.wakeChannel(), func(message string) {
 			name, back := strings.CutSuffix(message, backMark)
 			if p, ok := parsePlaceName(name); ok && p.sub < subsMax {
 				h.warm(p, back)

@@ -279,6 +279,15 @@ func (sub *subscription) claimSoon(p place) {
 	v.claimed, v.looked = time.Time{}, time.Time{}
 }
 
+// claimAllSoon is claimSoon for all outboxes.
+func (sub *subscription) claimAllSoon() {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	for _, v := range sub.views {
+		v.claimed, v.looked = time.Time{}, time.Time{}
+	}
+}
+
 // Ack implements [queue.Subscription].
 func (sub *subscription) Ack(ctx context.Context, ds ...queue.Delivery) error {
 	if len(ds) == 0 {
