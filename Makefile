@@ -70,7 +70,8 @@ test: ## Install what the tests need, then run every test
 .PHONY: test-go
 test-go: ## Run the Go tests only, with what is there (PKG=./stock/...)
 ifeq ($(PKG),./...)
-	@$(MAKE) -j2 test-packages test-program
+	@$(MAKE) test-packages
+	@$(MAKE) test-program
 else
 	@$(GOTESTSUM) $(TEST_FLAGS) $(PKG)
 endif
