@@ -54,6 +54,7 @@ type MemQueue struct {
 	Acks    func() error // Called before each Ack; its error fails it.
 	joins   func() error // Likewise of Subscribe.
 	receive func() error // Likewise of Receive.
+	asked   int          // How many were asked for last.
 }
 
 func NewMemQueue() *MemQueue { return &MemQueue{arrived: make(chan struct{}, 1)} }
@@ -105,6 +106,7 @@ func (s *memSubscription) Receive(ctx context.Context, max int) ([]queue.Deliver
 			return nil, err
 		}
 		s.q.mu.Lock()
+		s.q.asked = max
 		n := min(max, len(s.q.waiting))
 		ds := s.q.waiting[:n:n]
 		s.q.waiting = s.q.waiting[n:]

@@ -59,6 +59,28 @@ func TestWriterWritesAll(t *testing.T) {
 	})
 }
 
+// A writer asks for as many messages as fit into a transaction, whatever is in one, so that the
+// others get theirs.
+func TestWriterTakesOneTransaction(t *testing.T) {
+	for _, c := range []struct{ each, want int }{{25, 20}, {50, 10}, {100, 5}, {200, 2}, {300, 1}, {500, 1}, {900, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			buyers := make([]string, c.each)
+			for i := range 60 {
+				for b := range buyers {
+					buyers[b] = fmt.Sprint(i, " ", b)
+				}
+				r.queue.Send(fmt.Sprint(i), run1, reserved(run1, buyers...)...)
+			}
+			stop := running(t, r.Run)
+			pass(time.Second)
+			stop()
+			equal(t, fmt.Sprintf("asked for, with %d in each", c.each), r.queue.asked, c.want)
+			equal(t, "acknowledged", r.queue.Acked(), 60)
+		})
+	}
+}
+
 // counted is the count of an outcome, or with "" the sum of lags.
 func counted(t *testing.T, m *telemetry.Metrics, outcome string) float64 {
 	t.Helper()
