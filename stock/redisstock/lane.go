@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,19 +178,19 @@ func (s *Stock) reserveCall(k laneKey, buyers, tokens []string, order string, st
 
 // common is what attempts have in common; see reserve.lua.
 func common(buyers, tokens []string) string {
-	seen := make(map[string]struct{}, len(buyers))
-	plain := true
-	for i, b := range buyers {
-		seen[b] = struct{}{}
-		plain = plain && len(tokens[i]) == ticketBytes
+	if len(buyers) > 1 {
+		seen := make(map[string]struct{}, len(buyers))
+		for _, b := range buyers {
+			seen[b] = struct{}{}
+		}
+		if len(seen) < len(buyers) {
+			return "1"
+		}
 	}
-	switch {
-	case len(seen) < len(buyers):
-		return "1"
-	case plain:
-		return "2"
+	if slices.ContainsFunc(tokens, func(t string) bool { return len(t) != ticketBytes }) {
+		return "0"
 	}
-	return "0"
+	return "2"
 }
 
 // readDecided reads an answer of reserve.lua to so many attempts.

@@ -200,6 +200,79 @@ func closeHandsBackToOthers(t *testing.T, redis *testenv.RedisServer, as func(*O
 	}
 }
 
+// A wake that nobody heard is made up for: who begins to listen, or listens again, looks for what was handed back.
+func TestALostWakeIsMadeUpFor(t *testing.T) {
+	eachKind(t, func(t *testing.T, redis *testenv.RedisServer, as func(*Options)) {
+		s := open(t, redis.URL(), as, func(o *Options) { o.ClaimAfter = time.Hour })
+		load(t, s, 100, 1, 1)
+		ask(t, s, attempt("ann", 1))
+		// Somebody else's, and looked at for what was handed back before there is anything.
+		other := &subscription{s: s, name: "other"}
+		outbox := s.kind.outbox(s)
+		if f := outbox.look(t.Context(), other, []question{{place: place{testRun, 0}, count: 1}}); f[0].err != nil || len(f[0].entries) != 1 {
+			t.Fatalf("the other one got %+v", f)
+		}
+		ask(t, s, attempt("bob", 1))
+		sub, err := s.Outbox().Subscribe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if ds, err := sub.Receive(ctx, 1); err != nil || len(ds) != 1 {
+			t.Fatalf("received %d, %v", len(ds), err)
+		}
+		if a := s.doAll(ctx, []call{outbox.leave(s.tag(place{testRun, 0}), other)})[0]; a.err != nil {
+			t.Fatal(a.err)
+		}
+		redis.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		if ds, err := sub.Receive(ctx, 1); err != nil || len(ds) != 1 {
+			t.Fatalf("of what was handed back without a wake, %d came: %v", len(ds), err)
+		}
+	})
+}
+
+// Whoever asks again hears about how many are in front of him, whether all of a call were decided alike or one by one.
+func TestPlaceInTheQueue(t *testing.T) {
+	for _, quantity := range []int{1, 2} {
+		s := open(t, testenv.Redis(t).URL())
+		load(t, s, 1000, 1, 2)
+		var last seckill.Attempt
+		for call := range 3 {
+			var as []seckill.Attempt
+			for i := range 10 {
+				as = append(as, attempt(fmt.Sprint(call, " ", i), quantity))
+			}
+			if _, err := s.Reserve(t.Context(), testRun, 1, as); err != nil {
+				t.Fatal(err)
+			}
+			last = as[9]
+		}
+		if d := ask(t, s, last); d.Verdict != stock.Known || d.Ahead < 20 || d.Ahead > 29 {
+			t.Errorf("the last of 30, with %d units each: got %+v, want 20 to 29 in front", quantity, d)
+		}
+	}
+}
+
+// An outbox that had as much as was asked for is looked at again at once; one that had less rests.
+func TestAFullOutboxIsReadOn(t *testing.T) {
+	s := open(t, testenv.Redis(t).URL())
+	sub := &subscription{s: s, held: map[handle]struct{}{}, views: map[place]*view{}}
+	p := place{testRun, 0}
+	for _, c := range []struct {
+		asked int
+		rests bool
+	}{{1, false}, {2, true}} {
+		sub.view(p).looked = time.Now()
+		if _, err := sub.keep(p, s.kind, c.asked, &found{entries: []entry{{id: fmt.Sprint(c.asked), text: "1 -\nann\n00000000000000000000"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if rests := !sub.view(p).looked.IsZero(); rests != c.rests {
+			t.Errorf("one of %d: got rests %v", c.asked, rests)
+		}
+	}
+}
+
 // consumers are those that an outbox knows.
 func consumers(t *testing.T, redis *testenv.RedisServer, s *Stock, p place) (names []string) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 )
 
 // checks is how many random sequences each form of the stock is put through, unless the command line says
-// otherwise: there are nine forms, and most of an operation is round trips.
+// otherwise: there are many forms, and most of an operation is round trips.
 const checks = "40"
 
 func TestMain(m *testing.M) {

@@ -71,7 +71,7 @@ local function alike()
     verdicts, taken, units = string.rep(TAKEN, count), count, count
     lines = table.concat(ARGV, '\n', HEAD + 1)
   elseif available < 1 then
-    verdicts = SHORT .. string.rep(stop and '.' or SHORT, count - 1)
+    verdicts = string.rep(SHORT, count)
   else
     return false
   end
