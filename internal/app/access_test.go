@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -84,21 +83,9 @@ func TestListsAreKnownBeforeBuyersAsk(t *testing.T) {
 			t.Errorf("run: %v", err)
 		}
 	}()
-	client := &http.Client{Timeout: 10 * time.Second}
-	defer client.CloseIdleConnections()
-	ask := func(url, header, value, body string) (int, string) {
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
-		req.Header.Set(header, value)
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(b)
-	}
+	ask := asker(t)
 	now := time.Now().UTC()
-	status, body := ask("http://"+a.AdminAddr()+"/admin/v1/activities", "Authorization", "Bearer token",
+	status, body := ask("POST", "http://"+a.AdminAddr()+"/admin/v1/activities", "Authorization", "Bearer token",
 		fmt.Sprintf(`{"name":"x","stock":1,"audience":"listed","starts_at":%q,"ends_at":%q}`, now.Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
 	if status != http.StatusCreated {
 		t.Fatalf("create: %d %s", status, body)
@@ -117,7 +104,7 @@ func TestListsAreKnownBeforeBuyersAsk(t *testing.T) {
 		case <-tick.C:
 		}
 	}
-	if status, body = ask("http://"+a.PublicAddr()+"/v1/activities/1/purchases", "X-User-Id", "stranger", ""); status != http.StatusForbidden || !strings.Contains(body, "not_eligible") {
+	if status, body = ask("POST", "http://"+a.PublicAddr()+"/v1/activities/1/purchases", "X-User-Id", "stranger", ""); status != http.StatusForbidden || !strings.Contains(body, "not_eligible") {
 		t.Errorf("a stranger: %d %s", status, body)
 	}
 }

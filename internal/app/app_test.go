@@ -21,18 +21,15 @@ func testConfig(t *testing.T) config.Config {
 	return c
 }
 
-// The program opens, sells a unit, and stops without an error, with nothing left behind.
-func TestRun(t *testing.T) {
-	a, err := New(t.Context(), testConfig(t), "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	client := &http.Client{Timeout: 10 * time.Second}
-	ask := func(method, url, header, value, body string) (int, string) {
-		req, _ := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+// asker asks a program over HTTP, with one header, and returns status and body.
+func asker(t *testing.T) func(method, url, header, value, body string) (int, string) {
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	return func(method, url, header, value, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
 		req.Header.Set(header, value)
 		resp, err := client.Do(req)
 		if err != nil {
@@ -42,6 +39,18 @@ func TestRun(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
 	}
+}
+
+// The program opens, sells a unit, and stops without an error, with nothing left behind.
+func TestRun(t *testing.T) {
+	a, err := New(t.Context(), testConfig(t), "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	ask := asker(t)
 	now := time.Now().UTC()
 	status, body := ask("POST", "http://"+a.AdminAddr()+"/admin/v1/activities", "Authorization", "Bearer token",
 		fmt.Sprintf(`{"name":"x","stock":1,"starts_at":%q,"ends_at":%q}`, now.Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
@@ -51,7 +60,6 @@ func TestRun(t *testing.T) {
 	if status, body = ask("POST", "http://"+a.PublicAddr()+"/v1/activities/1/purchases", "X-User-Id", "me", ""); status != http.StatusAccepted {
 		t.Errorf("buy: %d %s", status, body)
 	}
-	client.CloseIdleConnections()
 	stop()
 	select {
 	case err := <-ended:
