@@ -18,10 +18,13 @@ FUZZTIME ?= 30s
 FUZZ_FLAGS ?= -fuzzminimizetime=1s
 # The tests of internal/e2e build the program themselves, which the cache of results does not see.
 TEST_FLAGS ?= -race -shuffle=on -count=1 -timeout=20m
-# What is not worth the race detector, which makes it up to five times as slow: internal/e2e runs the program as processes of its own,
-# so that only a crowd of buyers would be watched; and SQLite is C that was turned into Go. What is ours in
-# internal/sqlstore is the same for MariaDB, and watched there. (To compile some packages without the
-# detector makes it see races that are none: generic code that packages share is linked once.)
+# What is not worth the race detector, which makes it up to five times as slow, is run without: internal/e2e, which runs the program
+# as processes of its own, so that only a crowd of buyers would be watched; SQLite, which is C that was turned into Go
+# (what is ours in internal/sqlstore is the same for MariaDB, and watched there); and tests that do one thing a million times, or compare
+# one more form of the stock with its model: what runs beside what in them is watched in other tests of their packages.
+# (To compile some packages without the detector makes it see races that are none: generic code that packages share is linked once.)
+PLAIN_TESTS := TestSQLite|TestRefusedLeaveNothing|TestMemoryPerBuyer|TestADayOfSales|TestAMillionBuyers|TenMillion|TestConformance(Split|List|ListSplit|ListCluster|ClusterSplit)$$/AgreesWithModel
+PLAIN_PACKAGES := ./stock/redisstock ./internal/sqlstore ./internal/app ./internal/control ./internal/gate ./internal/limit
 PLAIN_TEST_FLAGS ?= -shuffle=on -count=1 -timeout=20m
 CHAOS_ROUNDS ?= 50
 CHAOS_FLAGS ?= -run Chaos -chaos-rounds=$(CHAOS_ROUNDS) -count=1 -timeout=60m -v
@@ -71,19 +74,23 @@ test: ## Install what the tests need, then run every test
 test-go: ## Run the Go tests only, with what is there (PKG=./stock/...)
 ifeq ($(PKG),./...)
 	@$(MAKE) test-packages
-	@$(MAKE) test-program
+	@$(MAKE) -j2 test-program test-plain
 else
 	@$(GOTESTSUM) $(TEST_FLAGS) $(PKG)
 endif
 
-# Those that take longest first, or the last of them would run alone at the end.
+# Those that take longest first, or the last of them would run alone at the end. Where a test waits for a server, another may run.
 .PHONY: test-packages
 test-packages:
-	@$(GOTESTSUM) $(TEST_FLAGS) -skip='^(TestSQLite|FuzzSQLite)' ./stock/redisstock ./internal/sqlstore ./queue/... $$(go list ./... | grep -vx seckill/internal/e2e)
+	@$(GOTESTSUM) $(TEST_FLAGS) -p=3 -skip='$(PLAIN_TESTS)' ./stock/redisstock ./queue/... ./internal/control ./internal/app $$(go list ./... | grep -vx seckill/internal/e2e)
+
+.PHONY: test-plain
+test-plain:
+	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) -run='$(PLAIN_TESTS)' $(PLAIN_PACKAGES)
 
 .PHONY: test-program
 test-program:
-	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) ./internal/e2e ./internal/sqlstore
+	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) -parallel=3 ./internal/e2e
 
 # The folder brings its own runner; web/test/package.json says which.
 .PHONY: test-browser
