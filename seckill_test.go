@@ -1,8 +1,10 @@
 package seckill_test
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"seckill"
@@ -29,6 +31,52 @@ func TestTickets(t *testing.T) {
 			t.Errorf("%q was taken for a ticket of %v", bad, run)
 		}
 	}
+}
+
+// Tickets of one run sort as they were made, as far as they were made in different milliseconds; those of the same one
+// differ. Of their 20 digits the first six are time, and from the eighth on each may be any.
+func TestTicketsRise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := seckill.RunID{Activity: 36, Run: 7}
+		const own = len("10-7-")
+		seen := map[string]bool{}
+		var digits [20]map[byte]bool
+		for i := range digits {
+			digits[i] = map[byte]bool{}
+		}
+		last := ""
+		for range 100 {
+			var time32 [13]byte
+			binary.BigEndian.PutUint32(time32[:], uint32(time.Now().UnixMilli()))
+			want := seckill.TicketOf(run, time32)[:own+6]
+			latest := ""
+			for range 100 {
+				ticket := seckill.NewTicket(run)
+				if ticket <= last || ticket[:own+6] != want {
+					t.Fatalf("got %s, want one that begins with %s and sorts behind %s", ticket, want, last)
+				}
+				latest = max(latest, ticket)
+				seen[ticket] = true
+				for i := range digits {
+					digits[i][ticket[own+i]] = true
+				}
+			}
+			last = latest
+			<-time.After(time.Millisecond) // Of the bubble's clock.
+		}
+		if len(seen) != 100*100 {
+			t.Errorf("%d tickets are %d different ones", 100*100, len(seen))
+		}
+		for i := range digits[7:] {
+			if got := len(digits[7+i]); got != 32 {
+				t.Errorf("digit %d was one of %d, want any of 32", 7+i, got)
+			}
+		}
+		<-time.After(time.Duration(1<<32-100) * time.Millisecond)
+		if again := seckill.NewTicket(run); again >= last {
+			t.Errorf("%s, 49 days later, sorts behind %s: its time is longer than 32 bits", again, last)
+		}
+	})
 }
 
 // Each state of an activity, at its moments.

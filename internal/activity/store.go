@@ -35,7 +35,7 @@ type Store interface {
 	// Restocks returns the wishes that are not finished.
 	Restocks(ctx context.Context) ([]Restock, error)
 
-	// LiveOrders returns orders that hold units of a run, by id, ids above after ("" from the start).
+	// LiveOrders returns orders that hold units of a run, in the order in which they were made, from behind the order after ("" from the start).
 	LiveOrders(ctx context.Context, run seckill.RunID, after string, max int) ([]seckill.Order, error)
 	// Units of a run as the database counts them.
 	Units(ctx context.Context, run seckill.RunID) (Units, error)

@@ -1,5 +1,5 @@
 // Package admin is the operators' door: the admin HTTP API, metrics, profiles, health and
-// readiness, and a page that says what is here. It finds out who asks and what
+// readiness, and the console. It finds out who asks and what
 // his role may, reads and answers; it decides nothing and knows no driver. It serves no buyer.
 //
 // One file per resource. internal/app gives it what it needs of its neighbours.
@@ -55,7 +55,7 @@ type Options struct {
 	Live feed
 	// Nodes lists the processes that serve, and tells the time by which they were seen. May be nil.
 	Nodes func(ctx context.Context) ([]seckill.Node, time.Time, error)
-	// Console answers for the console's page and what it loads. Nil: a small page that says what is here.
+	// Console answers for the console's page and what it loads.
 	Console http.Handler
 	// Guards tells what acts by itself, and why it acted. May be nil.
 	Guards func() []seckill.Guard
@@ -88,7 +88,7 @@ type Server struct {
 // New makes a server.
 func New(o Options) (*Server, error) {
 	if o.Operator == nil || o.Levels == nil || o.Books == nil || o.Reconciler == nil || o.Desk == nil ||
-		o.RetryDead == nil || o.Audit == nil || o.Metrics == nil || o.Log == nil || o.Ready == nil {
+		o.RetryDead == nil || o.Audit == nil || o.Metrics == nil || o.Log == nil || o.Ready == nil || o.Console == nil {
 		return nil, errors.New("admin: every option but MetricsAuth is required")
 	}
 	if o.Token == "" {
@@ -113,12 +113,8 @@ type route struct {
 func (s *Server) routes() []route {
 	const activity = "/admin/v1/activities/{id}"
 	metrics := promhttp.HandlerFor(s.o.Metrics.Registry, promhttp.HandlerOpts{})
-	page := s.page
-	if s.o.Console != nil {
-		page = s.o.Console.ServeHTTP
-	}
 	routes := []route{
-		{"GET /{$}", page},
+		{"GET /{$}", s.o.Console.ServeHTTP},
 		{"GET /healthz", s.health},
 		{"GET /readyz", s.ready},
 		{"GET /metrics", metrics.ServeHTTP},
@@ -178,7 +174,7 @@ func (s *Server) mux(routes []route) *http.ServeMux {
 	}
 	// What is not there is not told to those who may not see what is.
 	mux.Handle("/admin/", s.door(seckill.RoleViewer, notFound))
-	if s.o.Console != nil && !s.o.HealthOnly {
+	if !s.o.HealthOnly {
 		mux.Handle("/", s.o.Console)
 	} else {
 		mux.Handle("/", http.HandlerFunc(notFound))

@@ -229,6 +229,11 @@ func (n *neighbours) server(t *testing.T, change func(*Options)) *Server {
 			return Retry{Outcomes: []seckill.Outcome{{Progress: seckill.Failed, Reason: seckill.SoldOut}}}, n.note(by, "retry %d", id)
 		},
 		Log: slog.New(slog.NewTextHandler(n, nil)), Token: token, Ready: func() error { return n.notReady },
+		Console: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/" {
+				notFound(w, r)
+			}
+		}),
 	}
 	if change != nil {
 		change(&o)

@@ -19,6 +19,7 @@ import (
 	"seckill/internal/account"
 	"seckill/internal/activity"
 	"seckill/internal/admin"
+	"seckill/internal/console"
 	"seckill/internal/control"
 	"seckill/internal/live"
 	"seckill/internal/order"
@@ -58,7 +59,7 @@ func node(t *testing.T, db *sqlstore.DB, id string) (url string) {
 		Operator: &activity.Operator{}, Levels: &activity.Registry{}, Books: &reconcile.Reconciler{}, Reconciler: &reconcile.Reconciler{}, Desk: &order.Desk{Store: db},
 		RetryDead: func(context.Context, int64, seckill.Actor) (admin.Retry, error) { return admin.Retry{}, nil },
 		Audit:     db, Switches: board, Metrics: metrics, Log: log, Token: token, Ready: func() error { return nil },
-		Accounts: desk, Live: reporter, Nodes: db.Nodes, PurchaseRate: reporter.PurchaseRate,
+		Console: console.Handler(), Accounts: desk, Live: reporter, Nodes: db.Nodes, PurchaseRate: reporter.PurchaseRate,
 	})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

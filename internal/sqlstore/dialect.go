@@ -34,6 +34,8 @@ type dialect struct {
 	fits func(query string, args []any) error
 	// lockMigrations waits until no other process migrates, and returns how to let go.
 	lockMigrations func(ctx context.Context, db *sql.DB) (unlock func() error, err error)
+	// migrator opens connections whose statements may take their time; nil where all of them may.
+	migrator func() *sql.DB
 }
 
 // fault says what a driver's error is about.

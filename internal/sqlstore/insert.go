@@ -39,23 +39,26 @@ func (db *DB) orderInserts(ctx context.Context) ([]preparedInsert, error) {
 
 // insert stores new orders, some hundred in a statement.
 func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
-	ids := make(map[int]int64, len(chosen))
-	for _, i := range chosen {
-		ids[i] = t.db.ids.next()
-		b.out[i].Order.ID = strconv.FormatInt(ids[i], 10)
+	ids := make([]int64, len(chosen))
+	for n, i := range chosen {
+		ids[n] = t.db.ids.next()
+		b.out[i].Order.ID = strconv.FormatInt(ids[n], 10)
 	}
 	sqlTx, ok := t.q.(*sql.Tx)
 	if !ok {
 		return impossible{"orders are written outside of a transaction"}
 	}
-	now, payBefore := formatTime(h.now), formatTime(h.now.Add(h.window))
+	// To make arguments is most of what the program does for an order: what is the same in each row becomes one
+	// once, and numbers are of the type that goes to the server as it is.
+	var activity, run, now, payBefore any = b.run.Activity, int64(b.run.Run), formatTime(h.now), formatTime(h.now.Add(h.window))
+	var args []any
 	for _, p := range b.inserts {
-		for ; len(chosen) >= p.rows; chosen = chosen[p.rows:] {
-			args := make([]any, 0, 11*p.rows)
-			for _, i := range chosen[:p.rows] {
+		for ; len(chosen) >= p.rows; chosen, ids = chosen[p.rows:], ids[p.rows:] {
+			args = slices.Grow(args[:0], 11*p.rows)
+			for n, i := range chosen[:p.rows] {
 				o := b.out[i].Order
-				args = append(args, ids[i], b.run.Activity, buyerID(o.Buyer), now, b.run.Run, o.Ticket, o.Slot,
-					o.Quantity, o.AmountCents, payBefore, now)
+				args = append(args, ids[n], activity, buyerID(o.Buyer).stored(), now, run, o.Ticket, int64(o.Slot),
+					int64(o.Quantity), o.AmountCents, payBefore, now)
 			}
 			if t.db.dialect.fit(insertOrders, args) != nil {
 				break
@@ -70,15 +73,16 @@ func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
 
 // insertText is insert by statements that are not prepared. What is the same in each row is
 // part of the text; all of it is numbers and times of ours.
-func (b *batch) insertText(ctx context.Context, t tx, h head, chosen []int, ids map[int]int64) error {
+func (b *batch) insertText(ctx context.Context, t tx, h head, chosen []int, ids []int64) error {
 	now, payBefore := formatTime(h.now), formatTime(h.now.Add(h.window))
 	row := fmt.Sprintf("(?,%d,?,1,'%s',%d,?,?,?,?,'%s','','%s'),", b.run.Activity, now, b.run.Run, payBefore, now)
 	for chunk := range slices.Chunk(chosen, t.db.dialect.rowsMax) {
 		args := make([]any, 0, 6*len(chunk))
-		for _, i := range chunk {
+		for n, i := range chunk {
 			o := b.out[i].Order
-			args = append(args, ids[i], buyerID(o.Buyer), o.Ticket, o.Slot, o.Quantity, o.AmountCents)
+			args = append(args, ids[n], buyerID(o.Buyer).stored(), o.Ticket, int64(o.Slot), int64(o.Quantity), o.AmountCents)
 		}
+		ids = ids[len(chunk):]
 		if _, err := t.exec(ctx, insertOrders+strings.TrimSuffix(strings.Repeat(row, len(chunk)), ","), args...); err != nil {
 			return err
 		}

@@ -21,12 +21,17 @@ func (db *DB) Migrate(ctx context.Context) (err error) {
 		return db.fail("wait for the lock of migrations", err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	through := db.write
+	if db.dialect.migrator != nil {
+		through = db.dialect.migrator()
+		defer func() { err = errors.Join(err, through.Close()) }()
+	}
 
 	files, err := fs.Sub(migrations, "migrations/"+db.dialect.name)
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(db.dialect.goose, db.write, files,
+	provider, err := goose.NewProvider(db.dialect.goose, through, files,
 		goose.WithTableName("seckill_schema"), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)

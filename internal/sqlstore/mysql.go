@@ -25,6 +25,13 @@ func openMySQL(rawURL string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, errors.New("database URL: the MySQL driver does not accept it")
 	}
+	// An index of many orders takes longer to be built than any other statement may. Contexts end it.
+	c = c.Clone()
+	c.ReadTimeout = 0
+	patient, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, errors.New("database URL: the MySQL driver does not accept it")
+	}
 	limit := &packets{}
 	pool := sql.OpenDB(readCommitted{connector, limit})
 	pool.SetMaxOpenConns(o.ConnsMax)
@@ -41,6 +48,7 @@ func openMySQL(rawURL string, o Options) (*DB, error) {
 		fault:          mysqlFault,
 		fits:           limit.fit,
 		lockMigrations: lockName,
+		migrator:       func() *sql.DB { return sql.OpenDB(readCommitted{patient, limit}) },
 	}}, nil
 }
 

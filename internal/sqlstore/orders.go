@@ -83,12 +83,16 @@ func (db *DB) MoveOrder(ctx context.Context, id, buyer string, to seckill.OrderS
 	return o, todo, moved, nil
 }
 
-// ExpireOrders implements [order.Store].
+// ExpireOrders implements [order.Store]. It begins with the run whose order is due the longest.
 func (db *DB) ExpireOrders(ctx context.Context, limit int) (todos []order.Todo, err error) {
+	// Asked every second, and mostly in vain: so that takes no transaction.
+	runs, err := runsDue(ctx, db.reader())
+	if err != nil || len(runs) == 0 {
+		return nil, db.fail("look for orders that are due", err)
+	}
 	err = db.inTx(ctx, func(t tx) error {
 		todos = nil
-		// Whom another expirer or a buyer is just moving is left to them.
-		due, err := readOrders(ctx, t, "WHERE status = 1 AND pay_before <= {now} ORDER BY pay_before LIMIT ?"+db.dialect.skipLocked, limit)
+		due, err := dueOrders(ctx, t, runs, limit)
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -170,18 +174,6 @@ func (db *DB) Orders(ctx context.Context, buyer, before string, limit int) ([]se
 	orders, err := readOrders(ctx, db.reader(), "WHERE user_id = ? AND id < ? ORDER BY id + 0 DESC LIMIT ?",
 		buyerID(buyer), below, limit)
 	return orders, db.fail("list a buyer's orders", err)
-}
-
-// LiveOrders implements [activity.Store].
-func (db *DB) LiveOrders(ctx context.Context, run seckill.RunID, after string, limit int) ([]seckill.Order, error) {
-	above, err := cursor(after, 0)
-	if err != nil {
-		return nil, err
-	}
-	orders, err := readOrders(ctx, db.reader(),
-		"WHERE activity_id = ? AND run = ? AND id > ? AND status IN (1, 2) ORDER BY id LIMIT ?",
-		run.Activity, run.Run, above, limit)
-	return orders, db.fail("list live orders", err)
 }
 
 // OrdersByTicket tells which tickets have an order, in whatever state.

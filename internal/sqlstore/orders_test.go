@@ -106,6 +106,41 @@ func claimExpire(t *testing.T, p *place) {
 	p.balanced(t, late, 10, 0)
 }
 
+// Orders of several activities and runs expire, those first whose run has the one that is due the longest;
+// what is not due keeps nobody else from it.
+func claimExpireRuns(t *testing.T, p *place) {
+	var runs []seckill.RunID
+	for range 3 {
+		run := p.sale(t, 10, time.Hour)
+		p.mustWrite(t, run, buyers(run, 0, 2)...)
+		end := time.Now().UTC().Add(time.Hour)
+		a, err := p.NewRun(t.Context(), run.Activity, 1, end, end.Add(time.Hour), 10, operator)
+		must(t, err)
+		p.mustWrite(t, a.RunID(), buyers(a.RunID(), 0, 3)...)
+		runs = append(runs, run, a.RunID())
+	}
+	// The first activity has nothing due, the second has it in its later run, the third in both.
+	for i, minutes := range []int{3: 2, 4: 1, 5: 3} {
+		if minutes > 0 {
+			p.raw(t, "UPDATE seckill_order SET pay_before = ? WHERE activity_id = ? AND run = ?",
+				at(time.Now().Add(-time.Duration(minutes)*time.Minute)), runs[i].Activity, runs[i].Run)
+		}
+	}
+	var got []seckill.RunID
+	for _, want := range []int{4, 4, 0} {
+		todos, err := p.ExpireOrders(t.Context(), 4)
+		must(t, err)
+		equal(t, "orders expired", len(todos), want)
+		for _, todo := range todos {
+			got = append(got, todo.Run)
+		}
+	}
+	want := []seckill.RunID{runs[5], runs[5], runs[5], runs[3], runs[3], runs[3], runs[4], runs[4]}
+	if !slices.Equal(got, want) {
+		t.Fatalf("runs of expired orders: got %v, want %v", got, want)
+	}
+}
+
 // Pay, cancel and expiry meet on one order: one of them wins, the others learn the
 // final state, and units go back if they should, once.
 func claimRace(t *testing.T, p *place) {
@@ -211,10 +246,23 @@ func claimLists(t *testing.T, p *place) {
 				t.Fatalf("live orders: %+v after %s", o, after)
 			}
 			live = append(live, o.ID)
-			after = o.ID
 		}
+		if after == "" { // What is paid between two pages stays where it is among them.
+			for _, id := range []string{page[0].ID, page[len(page)-1].ID, mine[5]} {
+				_, _, moved, err := p.MoveOrder(t.Context(), id, "", seckill.Paid, "", nil)
+				must(t, err)
+				equal(t, "paid between two pages", moved, true)
+			}
+		}
+		after = page[len(page)-1].ID
 	}
 	equal(t, "live orders", len(live), 13)
+	if !slices.IsSorted(live) || len(slices.Compact(live)) != 13 {
+		t.Fatalf("live orders: %v", live)
+	}
+	if page, err := p.LiveOrders(t.Context(), run, "1", 4); err == nil {
+		t.Fatalf("behind an order that never was: %v", page)
+	}
 
 	var refusal *seckill.Refusal
 	if _, err := p.Orders(t.Context(), "me", "'; DROP", 3); !errors.As(err, &refusal) || refusal.Reason != seckill.InvalidRequest {

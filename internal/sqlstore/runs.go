@@ -95,11 +95,17 @@ func (db *DB) Restocks(ctx context.Context) (restocks []activity.Restock, err er
 	return restocks, db.fail("list restocks", err)
 }
 
+// What a run's orders in one state hold. One state at a time, so that the index has it.
+const (
+	unitsUnpaid = `COALESCE((SELECT SUM(o.quantity) FROM seckill_order o
+		WHERE o.activity_id = s.activity_id AND o.run = s.run AND o.status = 1), 0)`
+	unitsPaid = `COALESCE((SELECT SUM(o.quantity) FROM seckill_order o
+		WHERE o.activity_id = s.activity_id AND o.run = s.run AND o.status = 2), 0)`
+)
+
 // Units implements [activity.Store]. It is one statement, so that all of it is of one moment.
 func (db *DB) Units(ctx context.Context, run seckill.RunID) (u activity.Units, err error) {
-	err = db.reader().row(ctx, `SELECT s.total_stock, s.available_stock,
-		COALESCE((SELECT SUM(o.quantity) FROM seckill_order o WHERE o.activity_id = s.activity_id AND o.run = s.run AND o.status = 1), 0),
-		COALESCE((SELECT SUM(o.quantity) FROM seckill_order o WHERE o.activity_id = s.activity_id AND o.run = s.run AND o.status = 2), 0),
+	err = db.reader().row(ctx, "SELECT s.total_stock, s.available_stock, "+unitsUnpaid+", "+unitsPaid+`,
 		COALESCE((SELECT SUM(d.quantity) FROM seckill_dead_letter d
 			WHERE d.activity_id = s.activity_id AND d.run = s.run AND d.state IN (1, 2)), 0)
 		FROM seckill_stock s WHERE s.activity_id = ? AND s.run = ?`,
@@ -123,9 +129,8 @@ func (db *DB) RepairAvailable(ctx context.Context, run seckill.RunID, by seckill
 			return err
 		}
 		var total, live int64
-		err = t.row(ctx, `SELECT s.total_stock, COALESCE((SELECT SUM(o.quantity) FROM seckill_order o
-			WHERE o.activity_id = s.activity_id AND o.run = s.run AND o.status IN (1, 2)), 0)
-			FROM seckill_stock s WHERE s.activity_id = ? AND s.run = ?`, []any{run.Activity, run.Run}, &total, &live)
+		err = t.row(ctx, "SELECT s.total_stock, "+unitsUnpaid+" + "+unitsPaid+" FROM seckill_stock s WHERE s.activity_id = ? AND s.run = ?",
+			[]any{run.Activity, run.Run}, &total, &live)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ var claims = []struct {
 	{"Faults", claimFaults},
 	{"Move", claimMove},
 	{"Expire", claimExpire},
+	{"ExpireRuns", claimExpireRuns},
 	{"RaceOfPayCancelExpire", claimRace},
 	{"Lists", claimLists},
 	{"Todos", claimTodos},

@@ -56,11 +56,13 @@ func (s *stamp) Scan(v any) (err error) {
 type buyerID string
 
 // Value implements driver.Valuer.
-func (b buyerID) Value() (driver.Value, error) {
+func (b buyerID) Value() (driver.Value, error) { return b.stored(), nil }
+
+func (b buyerID) stored() string {
 	if strings.HasSuffix(string(b), " ") {
-		return string(b) + "\x7f", nil
+		return string(b) + "\x7f"
 	}
-	return string(b), nil
+	return string(b)
 }
 
 // Scan implements sql.Scanner.

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -36,7 +35,12 @@ func (db *DB) WriteOrders(ctx context.Context, run seckill.RunID, rs []seckill.R
 		b.sorted[i] = i
 	}
 	// All writers lock rows in one order.
-	slices.SortStableFunc(b.sorted, func(i, j int) int { return cmp.Compare(rs[i].Ticket, rs[j].Ticket) })
+	slices.SortFunc(b.sorted, func(i, j int) int {
+		if order := strings.Compare(rs[i].Ticket, rs[j].Ticket); order != 0 {
+			return order
+		}
+		return i - j
+	})
 	inserts, err := db.orderInserts(ctx)
 	if err != nil {
 		return nil, db.fail("prepare the writing of orders", err)
@@ -141,6 +145,9 @@ func (b *batch) unknownRun() error {
 
 // answerKnown answers tickets that were written, refused or buried before.
 func (b *batch) answerKnown(ctx context.Context, t tx, h head) error {
+	if !b.careful && h.marks == 0 {
+		return nil // Nothing is known of any.
+	}
 	tickets := make([]string, 0, len(b.rs))
 	for _, i := range b.sorted {
 		tickets = append(tickets, b.rs[i].Ticket)
@@ -213,11 +220,12 @@ func (b *batch) liveSlots(ctx context.Context, t tx) (map[slotKey]bool, error) {
 // the indices of those and of the refused. A ticket that stands in the batch twice is
 // answered twice with the same.
 func (b *batch) choose(h head, taken map[slotKey]bool) (chosen, refused []int, err error) {
-	first := map[string]int{}
+	first := make(map[string]int, len(b.rs))
+	orders := make([]seckill.Order, 0, len(b.rs)) // One piece of memory for all.
 	if taken == nil {
 		taken = make(map[slotKey]bool, len(b.rs))
 	}
-	left := h.available
+	left, payBefore := h.available, stored(h.now.Add(h.window))
 	for i, r := range b.rs {
 		if b.answered(i) {
 			continue
@@ -241,13 +249,15 @@ func (b *batch) choose(h head, taken map[slotKey]bool) (chosen, refused []int, e
 		default:
 			taken[key] = true
 			left -= int64(r.Quantity)
-			b.out[i] = order.Written{New: true, Order: &seckill.Order{
+			orders = append(orders, seckill.Order{
 				Ticket: r.Ticket, Run: b.run, Buyer: r.Buyer, Quantity: r.Quantity, Slot: r.Slot,
 				AmountCents: int64(r.Quantity) * h.price, State: seckill.AwaitingPayment,
-				CreatedAt: h.now, PayBefore: stored(h.now.Add(h.window)),
-			}}
+				CreatedAt: h.now, PayBefore: payBefore,
+			})
+			b.out[i] = order.Written{New: true, Order: &orders[len(orders)-1]}
 		}
 	}
+	chosen = make([]int, 0, len(orders))
 	for _, i := range b.sorted {
 		if b.out[i].New {
 			chosen = append(chosen, i)

@@ -1,5 +1,5 @@
-// How the console looks and can be used: each page in both languages, light and dark, on a laptop and
-// on a phone held sideways; audited by axe-core, and left as pictures in the folder screenshots.
+// How the console looks and can be used: each page in English on a laptop, and in Chinese
+// and dark on a phone held sideways; audited by axe-core, and left as pictures in the folder screenshots.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -37,9 +37,8 @@ async function settle(page, path) {
   await page.evaluate(() => document.fonts.ready);
 }
 
-for (const [what, options] of Object.entries({
-  'en-laptop': {}, 'zh-laptop-dark': { lang: 'zh-CN', dark: true }, 'zh-phone': { lang: 'zh-CN', size: sideways }, 'en-phone-dark': { size: sideways, dark: true },
-})) {
+// Each language, each theme, and each width is in one of the two.
+for (const [what, options] of Object.entries({ 'en-laptop': {}, 'zh-phone-dark': { lang: 'zh-CN', size: sideways, dark: true } })) {
   test(`each page, ${what}`, async () => {
     const page = await enter({ ...options, still: true, prepare: history() });
     for (const path of pages) {
