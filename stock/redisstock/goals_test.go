@@ -27,19 +27,13 @@ type seller struct {
 	run     seckill.RunID
 	servers []*testenv.RedisServer
 	next    int64
-	batch   int // Attempts in a call.
-	callers int // Calls at once.
 }
 
 func newSeller(b *testing.B, s *Stock, subs int, servers ...*testenv.RedisServer) *seller {
-	x := &seller{s: s, subs: subs, run: seckill.RunID{Activity: 1}, servers: servers, batch: 200, callers: 8}
+	x := &seller{s: s, subs: subs, run: seckill.RunID{Activity: 1}, servers: servers}
 	x.renew(b)
 	return x
 }
-
-// asReserve has a seller call as internal/reserve does in front of a stock that has its hands full: whole batches, two at once
-// for each sub-stock up to eight of them.
-func (x *seller) asReserve() { x.batch, x.callers = 256, 2*min(x.subs, 8) }
 
 // renew begins another sale.
 func (x *seller) renew(b *testing.B) {
@@ -51,12 +45,13 @@ func (x *seller) renew(b *testing.B) {
 	}
 }
 
-// sell decides n attempts and tells what one cost. They are made before the clock starts, as making them is
-// not the stock's.
+// sell decides n attempts by calls of 200, eight at once, and tells what one cost. They are made before
+// the clock starts, as making them is not the stock's.
 func (x *seller) sell(b *testing.B, n int) (cpu, wall float64) {
-	batches := make([][]seckill.Attempt, max(n/x.batch, 1))
+	const batch, callers = 200, 8
+	batches := make([][]seckill.Attempt, max(n/batch, 1))
 	for i := range batches {
-		for range x.batch {
+		for range batch {
 			batches[i] = append(batches[i], seckill.Attempt{Ticket: seckill.NewTicket(x.run), Buyer: benchBuyer(x.next), Quantity: 1})
 			x.next++
 		}
@@ -64,7 +59,7 @@ func (x *seller) sell(b *testing.B, n int) (cpu, wall float64) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	before, begin := x.cpu(b), time.Now()
-	for range x.callers {
+	for range callers {
 		wait.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(batches)); i = next.Add(1) - 1 {
 				ds, err := x.s.Reserve(b.Context(), x.run, 1, batches[i])
@@ -82,7 +77,7 @@ func (x *seller) sell(b *testing.B, n int) (cpu, wall float64) {
 		})
 	}
 	wait.Wait()
-	sold := float64(len(batches) * x.batch)
+	sold := float64(len(batches) * batch)
 	return float64(x.cpu(b)-before) / sold, float64(time.Since(begin).Nanoseconds()) / sold
 }
 
@@ -175,13 +170,10 @@ func BenchmarkGoalP5(b *testing.B) {
 			x := newSeller(b, open(b, one.URL()), 1, one)
 			y := newSeller(b, open(b, cluster.URL()), subs, cluster.Masters...)
 			n := max(b.N/goalRounds, 1000)
-			x.asReserve()
-			y.asReserve()
 			three := make([]*seller, 3)
 			for i := range three {
 				redis := testenv.Redis(b, testenv.RedisAOFUnrewritten...)
 				three[i] = newSeller(b, open(b, redis.URL()), 1, redis)
-				three[i].asReserve()
 			}
 			x.sell(b, n)
 			y.sell(b, n)
