@@ -151,7 +151,7 @@ bench-engines: ## Compare the HTTP engines
 
 # docs/benchmarks.md says what each goal needs; nginx is not always on the path.
 .PHONY: bench-goals
-bench-goals: build ## Measure goals P1, P9 and P11 again (ARGS="p1", ARGS="-rounds 3 p9")
+bench-goals: build ## Measure the goals of docs/benchmarks.md again (ARGS="p1", ARGS="-rounds 3 p9")
 	PATH="$$PATH:/usr/sbin" go run ./bench/goals -seckill bin/seckill $(ARGS)
 
 ##@ Clean up
