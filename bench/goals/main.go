@@ -33,6 +33,9 @@ type settings struct {
 	cold     bool
 	forged   int
 	waiting  int
+	curve    string
+	callers  int
+	share    int
 
 	processors int
 }
@@ -52,10 +55,13 @@ func main() {
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")
 	flag.IntVar(&s.forged, "forged", 10_000_000, "p10: forged buyers, each from an address of his own")
 	flag.IntVar(&s.waiting, "waiting", 20_000, "p8: buyers who wait on streams of events")
+	flag.StringVar(&s.curve, "curve", "", "p6: processors or stock, whichever is the limit (default both)")
+	flag.IntVar(&s.callers, "callers", 0, "p6: requests under way at most in the open loop (default 1024)")
+	flag.IntVar(&s.share, "share", 40, "p6: the gateway's part of the stock's Redis, KB/s each way; 40 are about 450 purchases a second")
 	flag.Parse()
 	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p6": p6, "p8": p8, "p9": p9, "p10": p10, "p11": p11}
 	goal, ok := goals[flag.Arg(0)]
-	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.processors < 1 || s.auth != "jwt" && s.auth != "open" {
+	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.processors < 1 || s.share < 1 || s.auth != "jwt" && s.auth != "open" {
 		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p6|p8|p9|p10|p11]")
 		flag.PrintDefaults()
 		os.Exit(2)

@@ -21,76 +21,112 @@ const (
 	goalP6 = 0.8
 	// goalP6Refusal is how long a refusal may take then, at the 99th percentile, in milliseconds.
 	goalP6Refusal = 100
-	// callersMost is how many requests are under way at most. Clicks beyond it wait in the load generator.
-	callersMost = 1024
 )
 
-// overloads are the steps of the curve, in times of the capacity.
+// overloads are the steps of a curve, in times of the capacity.
 var overloads = []float64{0.5, 1, 1.5, 2, 3, 5, 10}
+
+// curve is the accepted purchases over what is asked for, of one kind of seller.
+type curve struct {
+	limit   string // What the flag -curve calls it.
+	name    string
+	open    func(ctx context.Context, s *settings, dir string) (*stall, error)
+	closed  int // Buyers of the closed loop that measures the capacity.
+	callers int // Requests under way at most in the open loop. Clicks beyond it wait in the load generator.
+	profile string
+
+	capacities []float64
+	steps      []*step
+}
 
 // step is what was seen at one rate, round by round.
 type step struct {
 	times                                            float64
-	offered, answered, accepted, busy, errors        []float64 // A second.
+	offered, answered, accepted, busy                []float64 // A second.
 	acceptedP50, acceptedP99, refusedP50, refusedP99 []float64 // Milliseconds.
 	unsent                                           []float64 // Clicks.
+	ours, theirs                                     []float64 // Processors that were busy with this, and with other programs.
+	hung                                             []float64 // How often the circuit breaker took the stock for hung.
 	others                                           map[string]int64
 }
 
-// p6 draws the curve of accepted purchases over what is asked for. The capacity is what a closed loop gets out
-// of the same process just before.
+// p6 draws two curves. In the first one the processors are the limit, which the load generator has to share; in
+// the second one it is the gateway's part of the stock's rate, and there are processors to spare.
 func p6(ctx context.Context, s *settings) error {
-	steps := make([]*step, len(overloads))
-	for i, times := range overloads {
-		steps[i] = &step{times: times, others: map[string]int64{}}
+	curves := []*curve{
+		{limit: "processors", name: "the processors are the limit: embedded engine, all in one process", open: openEmbedded, closed: buyersAtOnce, callers: 1024, profile: "p6.pprof"},
+		{limit: "stock", name: "the stock is the limit: " + shareText(s), open: openShare, closed: 64, callers: 1024, profile: "p6-stock.pprof"},
 	}
-	var capacities []float64
-	for round := range s.rounds {
-		dir := filepath.Join(s.work, fmt.Sprintf("p6-%d", round))
-		capacity, err := overload(ctx, s, dir, steps)
-		if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+	for _, c := range curves {
+		if s.curve != "" && s.curve != c.limit {
+			continue
+		}
+		if s.callers > 0 {
+			c.callers = s.callers
+		}
+		for _, times := range overloads {
+			c.steps = append(c.steps, &step{times: times, others: map[string]int64{}})
+		}
+		for round := range s.rounds {
+			dir := filepath.Join(s.work, fmt.Sprintf("p6-%d", round))
+			if err := errors.Join(c.measure(ctx, s, dir), os.RemoveAll(dir)); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+		c.show(s)
+		if s.profiles == "" {
+			continue
+		}
+		if err := c.keepProfile(ctx, s); err != nil {
 			return err
 		}
-		capacities = append(capacities, capacity)
 	}
-	showP6(s, capacities, steps)
-	if s.profiles == "" {
-		return nil
-	}
-	return profileP6(ctx, s, median(capacities))
+	return nil
 }
 
-// overload measures one round, from the least to the most. The books have to be right after each step.
-func overload(ctx context.Context, s *settings, dir string, steps []*step) (capacity float64, err error) {
-	st, err := openEmbedded(ctx, s, dir)
+// measure draws the curve once, from the least to the most. The books have to be right after each step.
+func (c *curve) measure(ctx context.Context, s *settings, dir string) error {
+	st, err := c.open(ctx, s, dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer st.stop()
-	warm, err := st.rush(ctx, s, time.Second)
-	if err != nil {
-		return 0, err
-	}
-	r, err := st.rush(ctx, s, s.duration)
-	if err != nil {
-		return 0, err
-	}
-	sold := warm.Accepted + r.Accepted
-	capacity = float64(r.Accepted) / r.Seconds
-	if _, _, err := st.settle(ctx, sold); err != nil {
-		return 0, err
-	}
-	for _, p := range steps {
-		r, err := st.flood(ctx, s, p.times*capacity)
+	sold, capacity := int64(0), 0.0
+	for _, d := range []time.Duration{time.Second, s.duration} { // The first one is for warming up.
+		r, err := st.load(ctx, s, "--concurrency", strconv.Itoa(c.closed), "--duration", d.String())
 		if err == nil {
 			sold, err = st.calm(ctx, sold+r.Accepted, r.Outcomes["busy"])
 		}
 		if err != nil {
-			return 0, fmt.Errorf("at %.1f × the capacity: %w", p.times, err)
+			return fmt.Errorf("the capacity: %w", err)
 		}
-		p.add(p.times*capacity, r)
+		capacity = float64(r.Accepted) / r.Seconds
 	}
-	return capacity, nil
+	c.capacities = append(c.capacities, capacity)
+	for _, p := range c.steps {
+		if sold, err = p.measure(ctx, s, st, c.callers, capacity, sold); err != nil {
+			return fmt.Errorf("at %.1f × the capacity: %w", p.times, err)
+		}
+	}
+	return nil
+}
+
+// measure offers one rate. It takes and returns how much is sold.
+func (p *step) measure(ctx context.Context, s *settings, st *stall, callers int, capacity float64, sold int64) (int64, error) {
+	was, err1 := st.shop.counters()
+	before, err2 := loadOf(st.pids...)
+	r, err3 := st.flood(ctx, s, p.times*capacity, callers)
+	after, err4 := loadOf(st.pids...)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return 0, err
+	}
+	sold, err1 = st.calm(ctx, sold+r.Accepted, r.Outcomes["busy"])
+	is, err2 := st.shop.counters()
+	p.add(p.times*capacity, r)
+	p.ours = append(p.ours, after.ours(before))
+	p.theirs = append(p.theirs, max(0, after.all(before)-after.ours(before))) // The clocks are not read at the same moment.
+	p.hung = append(p.hung, is.silences-was.silences)
+	return sold, errors.Join(err1, err2)
 }
 
 // calm waits until nothing is queued any more, and returns how many units are sold: as many as buyers heard, and
@@ -118,12 +154,19 @@ func (st *stall) calm(ctx context.Context, accepted, busy int64) (sold int64, er
 	}
 }
 
-// flood runs `seckill bench` as an open loop.
-func (st *stall) flood(ctx context.Context, s *settings, rate float64) (*bench.Report, error) {
+// flood is an open loop at a rate.
+func (st *stall) flood(ctx context.Context, s *settings, rate float64, callers int) (*bench.Report, error) {
+	return st.load(ctx, s, "--rate", fmt.Sprintf("%.0f", rate), "--concurrency", strconv.Itoa(callers), "--duration", s.duration.String())
+}
+
+// load runs `seckill bench`, a process of its own. Buyers may be refused, but each has to be answered.
+func (st *stall) load(ctx context.Context, s *settings, more ...string) (*bench.Report, error) {
 	report := filepath.Join(s.work, "report.json")
-	out, err := exec.CommandContext(ctx, s.seckill, "bench", "--server", "http://"+st.public, "--activity", strconv.FormatInt(st.activity, 10),
-		"--auth", authSpec(s.auth), "--rate", fmt.Sprintf("%.0f", rate), "--concurrency", strconv.Itoa(callersMost),
-		"--duration", s.duration.String(), "--follow", "0", "--json", report).CombinedOutput()
+	args := append([]string{
+		"bench", "--server", "http://" + st.public, "--activity", strconv.FormatInt(st.activity, 10), "--auth", authSpec(s.auth),
+		"--follow", "0", "--json", report,
+	}, more...)
+	out, err := exec.CommandContext(ctx, s.seckill, args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("seckill bench: %w\n%s", err, out)
 	}
@@ -162,18 +205,19 @@ func (p *step) add(rate float64, r *bench.Report) {
 	}
 }
 
-func showP6(s *settings, capacities []float64, steps []*step) {
+// show prints the table of a curve.
+func (c *curve) show(s *settings) {
 	peak := 0.0
-	for _, p := range steps {
+	for _, p := range c.steps {
 		peak = max(peak, median(p.accepted))
 	}
-	fmt.Printf("P6: `seckill bench --rate`, an open loop of up to %d requests under way, on the same machine, %v for each step, median of %d rounds, auth %s, embedded engine. "+
+	fmt.Printf("P6, %s. `seckill bench --rate`, an open loop of up to %d requests under way, on the same machine, %v for each step, median of %d rounds, auth %s. "+
 		"Capacity by a closed loop of %d before each round: %.0f/s (%s). Goal: accepted at least %.0f %% of the peak, refusals' p99 at most %d ms. "+
 		"The time that a click waits in the load generator for a free connection is part of its latency.\n\n",
-		callersMost, s.duration, s.rounds, s.auth, buyersAtOnce, median(capacities), spread("%.0f", capacities), 100*goalP6, goalP6Refusal)
-	fmt.Println("| × capacity | asked for/s | answered/s | accepted/s | lowest–highest | of the peak | goal | accepted p50 ms | p99 ms | busy/s | refused p50 ms | p99 ms | goal | never sent | other refusals |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-	for _, p := range steps {
+		c.name, c.callers, s.duration, s.rounds, s.auth, c.closed, median(c.capacities), spread("%.0f", c.capacities), 100*goalP6, goalP6Refusal)
+	fmt.Println("| × capacity | asked for/s | answered/s | accepted/s | lowest–highest | of the peak | goal | accepted p50 ms | p99 ms | busy/s | refused p50 ms | p99 ms | goal | never sent | breaker opened | processors busy with it | with others | other refusals |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	for _, p := range c.steps {
 		share, goodput, refusal, quick := median(p.accepted)/peak, "", " | ", ""
 		if p.times >= 1 {
 			goodput = met(share >= goalP6)
@@ -186,25 +230,25 @@ func showP6(s *settings, capacities []float64, steps []*step) {
 			others = append(others, fmt.Sprintf("%s %d", outcome, n))
 		}
 		slices.Sort(others)
-		fmt.Printf("| %.1f | %.0f | %.0f | %.0f | %s | %.0f %% | %s | %.1f | %.1f | %.0f | %s | %s | %.0f | %s |\n", p.times, median(p.offered), median(p.answered),
+		fmt.Printf("| %.1f | %.0f | %.0f | %.0f | %s | %.0f %% | %s | %.1f | %.1f | %.0f | %s | %s | %.0f | %.0f | %.1f | %.1f | %s |\n", p.times, median(p.offered), median(p.answered),
 			median(p.accepted), spread("%.0f", p.accepted), 100*share, goodput, median(p.acceptedP50), median(p.acceptedP99), median(p.busy), refusal, quick,
-			median(p.unsent), strings.Join(others, ", "))
+			median(p.unsent), median(p.hung), median(p.ours), median(p.theirs), strings.Join(others, ", "))
 	}
 	fmt.Println()
 }
 
-// profileP6 keeps what the program does at the worst step.
-func profileP6(ctx context.Context, s *settings, capacity float64) error {
-	st, err := openEmbedded(ctx, s, filepath.Join(s.work, "p6-profile"))
+// keepProfile keeps what the program does at the worst step.
+func (c *curve) keepProfile(ctx context.Context, s *settings) error {
+	st, err := c.open(ctx, s, filepath.Join(s.work, "p6-profile"))
 	if err != nil {
 		return err
 	}
 	defer st.stop()
-	if _, err := st.rush(ctx, s, time.Second); err != nil {
+	if _, err := st.load(ctx, s, "--concurrency", strconv.Itoa(c.closed), "--duration", "1s"); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- st.shop.profile(filepath.Join(s.profiles, "p6.pprof"), s.duration) }()
-	_, err = st.flood(ctx, s, overloads[len(overloads)-1]*capacity)
+	go func() { done <- st.shop.profile(filepath.Join(s.profiles, c.profile), s.duration) }()
+	_, err = st.flood(ctx, s, overloads[len(overloads)-1]*median(c.capacities), c.callers)
 	return errors.Join(err, <-done)
 }

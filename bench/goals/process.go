@@ -104,6 +104,51 @@ func cpuOf(pids ...int) (sum usage, err error) {
 	return sum, nil
 }
 
+// load is what processors have done so far: for some processes, and for all.
+type load struct {
+	at        time.Time
+	own, busy time.Duration
+}
+
+func (l load) ours(before load) float64 {
+	return float64(l.own-before.own) / float64(l.at.Sub(before.at))
+}
+func (l load) all(before load) float64 {
+	return float64(l.busy-before.busy) / float64(l.at.Sub(before.at))
+}
+
+// loadOf takes in this program and what it has waited for besides the processes named.
+func loadOf(pids ...int) (l load, err error) {
+	u, err := cpuOf(pids...)
+	if err != nil {
+		return l, err
+	}
+	l.at, l.own = time.Now(), u.total()
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var r syscall.Rusage
+		if err := syscall.Getrusage(who, &r); err != nil {
+			return l, err
+		}
+		l.own += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return l, err
+	}
+	first, _, _ := strings.Cut(string(b), "\n")
+	// Ticks of 10 ms: user, nice, system, idle, waiting for disks, interrupts.
+	for i, f := range strings.Fields(first)[1:] {
+		ticks, err := strconv.Atoi(f)
+		if err != nil {
+			return l, err
+		}
+		if i < 8 && i != 3 && i != 4 {
+			l.busy += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return l, nil
+}
+
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

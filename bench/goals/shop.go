@@ -96,10 +96,12 @@ func buyerID(i int) string { return fmt.Sprintf("buyer-%08d", i) }
 type counters struct {
 	outcomes map[string]float64
 	asked    float64 // Attempts that reached the stock.
+	silences float64 // How often the circuit breaker opened.
 }
 
 var (
 	outcomeLine = regexp.MustCompile(`(?m)^seckill_purchases_total\{outcome="(\w+)"\} (\S+)$`)
+	silentLine  = regexp.MustCompile(`(?m)^seckill_stock_silences_total (\S+)$`)
 	askedLine   = regexp.MustCompile(`(?m)^seckill_purchase_duration_seconds_count (\S+)$`)
 )
 
@@ -120,6 +122,9 @@ func (s *shop) counters() (c counters, err error) {
 	m := askedLine.FindSubmatch(text)
 	if m == nil {
 		return c, errors.New("/metrics does not say how many purchases reached the stock")
+	}
+	if m := silentLine.FindSubmatch(text); m != nil {
+		c.silences, _ = strconv.ParseFloat(string(m[1]), 64)
 	}
 	c.asked, err = strconv.ParseFloat(string(m[1]), 64)
 	return c, err

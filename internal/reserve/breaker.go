@@ -3,6 +3,7 @@ package reserve
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -26,6 +27,9 @@ func (r *Reserver) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			// A timer's goroutine is soon on. One that comes back from a disk or a network stands behind all others
+			// that want a processor, and so does this one now.
+			runtime.Gosched()
 			now := time.Now()
 			r.late(now.Sub(last))
 			last = now

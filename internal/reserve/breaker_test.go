@@ -91,7 +91,7 @@ func (f *fickle) Outcome(ctx context.Context, _, _ string) (seckill.Outcome, err
 }
 
 // guarded runs a test with a reserver that watches a stock.
-func guarded(t *testing.T, f *fickle, o Options, do func(t *testing.T, r *Reserver)) {
+func guarded(t *testing.T, f decider, o Options, do func(t *testing.T, r *Reserver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := New(f, telemetry.New("test"), o)

@@ -161,7 +161,7 @@ func (g *guard) hangs(now time.Time) bool {
 // age is how long a call has been under way while this process ran.
 func (g *guard) age(c *under, now time.Time) time.Duration {
 	lost := time.Duration(g.lost.Load() - c.lost)
-	return now.Sub(c.began) - min(lost, g.o.HangMost) // Whoever is always late must not wait for ever.
+	return now.Sub(c.began) - min(lost, g.o.Timeout) // By then the call has failed, whoever is late.
 }
 
 // close lets buyers through; the lock is held.

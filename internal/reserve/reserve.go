@@ -1,7 +1,10 @@
-// Package reserve is the door's way to the stock. It has two parts:
+// Package reserve is the door's way to the stock. It has three parts:
 //
 //   - a group commit: attempts of one run that arrive while a call of the stock is under
 //     way go together in the next one. It waits for nothing when it is idle.
+//   - a pace: how large a call is best and how many may wait for one is learnt from the
+//     stock's answers, so that overload costs no goodput, and whoever is one too many hears
+//     "busy" at once.
 //   - a circuit breaker: while the stock does not answer, buyers hear "busy" at once, and
 //     nobody piles up in front of it.
 //
@@ -31,13 +34,13 @@ type decider interface {
 
 // Options of a Reserver. Zero fields take the defaults.
 type Options struct {
-	BatchMax   int           // Attempts in one call of the stock, 256.
+	BatchMax   int           // Attempts in one call of the stock, 256; less where the stock takes long for them, see pace.
 	Flights    int           // Calls under way at once for one run, or for each sub-stock of it, 2: one decides while the other is written.
 	WaitingMax int           // Attempts that wait for one run before others are told "busy", 16,384.
 	Timeout    time.Duration // Of one call of the stock, 2 s. A caller waits at most twice as long.
-	// WaitTarget is how long an attempt may expect to wait, 50 ms: when the line is as long as what the
-	// stock decides in that time, others are told "busy", since a longer line would only be a longer
-	// wait. Some batches may always wait: a crowd that comes at once is no overload.
+	// WaitTarget is how long an attempt may expect to wait for its call, and the call for its answer, 50 ms: when the
+	// stock needs longer for the line, others are told "busy", since a longer line would only be a longer wait. It
+	// is longer at a stock that would decide less if it was asked in smaller calls; see pace.
 	WaitTarget time.Duration
 
 	// HangAfter is how long a call of the stock may be under way before buyers are refused,
@@ -118,8 +121,12 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*call
-	flying  int
-	each    time.Duration // What an attempt takes when the stock is busy; 0 if it never was.
+	flying  int       // Goroutines that make calls.
+	calls   int       // Under way.
+	under   int       // Attempts in them.
+	last    time.Time // When the last one was answered, or the first of those under way began.
+	pace    pace
+	lost    int64 // Of guard.lost, when the pace learnt last.
 }
 
 // call is one attempt and the place where its answer is put.
@@ -134,6 +141,7 @@ type call struct {
 // flight is the room that one goroutine needs to make calls.
 type flight struct {
 	batch    []*call
+	whole    bool // The batch is as large as it might be.
 	attempts []seckill.Attempt
 }
 
@@ -156,20 +164,21 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 		c.trace = tracing.From(ctx)
 	}
 
+	flights := r.options.flights(a)
 	l.mu.Lock()
-	if l.full(&r.options) {
+	if l.full(&r.options, flights, c.since) {
 		l.mu.Unlock()
 		r.calls.Put(c)
 		return stock.Decision{}, busy
 	}
 	l.waiting = append(l.waiting, c)
-	start := l.flying < r.options.Flights*min(max(a.SubStocks, 1), subStocksMost)
+	start := l.flying < flights
 	if start {
 		l.flying++
 	}
 	l.mu.Unlock()
 	if start {
-		go r.fly(l, a.RunID())
+		go r.fly(l, a.RunID(), flights)
 	}
 
 	select {
@@ -185,28 +194,20 @@ func (r *Reserver) Reserve(ctx context.Context, a *seckill.Activity, at seckill.
 // the stock puts together again if several are under way.
 const subStocksMost = 8
 
-// full tells whether no more may wait; the lock is held.
-func (l *lane) full(o *Options) bool {
-	n := len(l.waiting)
-	return n >= o.WaitingMax || n >= waitingLeast*o.BatchMax && time.Duration(n)*l.each > o.WaitTarget
+// flights is how many calls may be under way for a run.
+func (o *Options) flights(a *seckill.Activity) int {
+	return o.Flights * min(max(a.SubStocks, 1), subStocksMost)
 }
 
-// waitingLeast is how many batches may always wait: a crowd that comes at once is what a sale is about.
-const waitingLeast = 4
-
-// learn takes in how long a whole batch took. One that is not whole tells how many came, not how many
-// the stock can decide.
-func (l *lane) learn(o *Options, took time.Duration, attempts int) {
-	if attempts < o.BatchMax {
-		return
+// full tells whether no more may wait; the lock is held.
+func (l *lane) full(o *Options, flights int, now time.Time) bool {
+	l.pace.forget(now)
+	n := len(l.waiting)
+	if l.pace.known && n+l.under >= l.pace.room(o, flights) {
+		l.pace.refused = true
+		return true
 	}
-	each := max(1, took/time.Duration(attempts*o.Flights))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.each == 0 {
-		l.each = each
-	}
-	l.each += (each - l.each) / 8
+	return n >= o.WaitingMax
 }
 
 func (r *Reserver) lane(run seckill.RunID) *lane {
@@ -240,68 +241,112 @@ func (r *Reserver) Keep(keep func(seckill.RunID) bool) {
 }
 
 // fly makes calls until nobody waits.
-func (r *Reserver) fly(l *lane, run seckill.RunID) {
+func (r *Reserver) fly(l *lane, run seckill.RunID, flights int) {
 	f := r.flights.Get().(*flight)
 	defer r.flights.Put(f)
 	for {
 		if l.guard.open.Load() {
 			l.sendAway()
 		}
-		f.batch = l.take(f.batch[:0], r.options.BatchMax)
+		l.take(f, &r.options)
 		if len(f.batch) == 0 {
 			return
 		}
 		f.attempts = f.attempts[:0]
-		fresh := f.batch[:0]
 		for _, c := range f.batch {
-			if time.Since(c.since) > r.options.Timeout {
-				c.answer <- answer{err: fmt.Errorf("reserve: waited for more than %v", r.options.Timeout)}
-				continue
-			}
-			fresh = append(fresh, c)
 			f.attempts = append(f.attempts, c.attempt)
 		}
-		if len(fresh) > 0 {
-			begin, n := time.Now(), len(fresh) // What is answered is not ours any more.
-			r.ask(l, run, fresh, f.attempts)
-			l.learn(&r.options, time.Since(begin), n)
-		}
+		n := len(f.batch) // What is answered is not ours any more.
+		err := r.ask(l, run, f.batch, f.attempts)
+		l.land(f, &r.options, flights, n, err)
 	}
 }
 
 // take moves the oldest attempts of one epoch out of the lane. If there are none
 // the flight is over.
-func (l *lane) take(batch []*call, most int) []*call {
+func (l *lane) take(f *flight, o *Options) {
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
+	// Whoever has waited for too long was never sent to the stock.
+	late := 0
+	for late < len(l.waiting) && now.Sub(l.waiting[late].since) > o.Timeout {
+		l.waiting[late].answer <- answer{err: busy}
+		late++
+	}
+	l.drop(late)
+	f.batch = f.batch[:0]
+	if len(l.waiting) == 0 {
+		l.flying--
+		return
+	}
+	most, n := l.pace.fill(o), 0
 	for n < len(l.waiting) && n < most && l.waiting[n].epoch == l.waiting[0].epoch {
 		n++
 	}
-	if n == 0 {
-		l.flying--
-		return batch
+	f.whole = n == most
+	f.batch = append(f.batch, l.waiting[:n]...)
+	l.drop(n)
+	if l.calls == 0 {
+		l.last = now
 	}
-	batch = append(batch, l.waiting[:n]...)
+	l.calls++
+	l.under += n
+}
+
+// drop takes the first so many out of the line; the lock is held.
+func (l *lane) drop(n int) {
 	rest := copy(l.waiting, l.waiting[n:])
 	clear(l.waiting[rest:])
 	l.waiting = l.waiting[:rest]
-	return batch
+}
+
+// land takes in how a call went. One that is not whole tells how many came, not how many the stock can decide.
+func (l *lane) land(f *flight, o *Options, flights, attempts int, err error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls--
+	l.under -= attempts
+	took := max(1, now.Sub(l.last))
+	l.last = now
+	if lost := l.guard.lost.Load(); lost != l.lost {
+		l.lost = lost
+		l.pace.starved(o)
+		return
+	}
+	if err != nil || !f.whole && !l.pace.refused {
+		l.pace.skip()
+		return
+	}
+	l.pace.answered(o, flights, attempts, took, now)
+	if l.pace.known {
+		// A crowd that came when the stock was faster, or not known: the last of it would wait until it is too late.
+		l.shorten(max(l.pace.room(o, flights), l.pace.decides(o.Timeout/4)))
+	}
 }
 
 // sendAway refuses all that wait.
 func (l *lane) sendAway() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range l.waiting {
+	l.shorten(0)
+}
+
+// shorten refuses those who came last, so that only so many wait; the lock is held.
+func (l *lane) shorten(most int) {
+	if most >= len(l.waiting) {
+		return
+	}
+	for _, c := range l.waiting[most:] {
 		c.answer <- answer{err: busy}
 	}
-	clear(l.waiting)
-	l.waiting = l.waiting[:0]
+	clear(l.waiting[most:])
+	l.waiting = l.waiting[:most]
 }
 
 // ask makes one call of the stock and hands out its answers.
-func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []seckill.Attempt) {
+func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []seckill.Attempt) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.options.Timeout)
 	defer cancel()
 	r.metrics.BatchSize.Observe(float64(len(batch)))
@@ -324,6 +369,7 @@ func (r *Reserver) ask(l *lane, run seckill.RunID, batch []*call, attempts []sec
 		}
 		c.answer <- answer{decision: decisions[i]}
 	}
+	return err
 }
 
 // traceCall tells of a call for those of its batch that are traced. It comes before their answers: then

@@ -47,8 +47,8 @@ func activity(epoch int64) *seckill.Activity {
 	return &seckill.Activity{ID: 1, Run: 1, Epoch: epoch}
 }
 
-// Attempts that arrive while a call is under way go together, in batches of at most
-// BatchMax, and each hears the answer to its own.
+// Attempts that arrive while a call is under way go together, in batches that begin small and grow to at
+// most BatchMax, and each hears the answer to its own.
 func TestGroupsWhatArrivesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &decide{delay: 10 * time.Millisecond}
@@ -67,7 +67,7 @@ func TestGroupsWhatArrivesTogether(t *testing.T) {
 			}
 		}
 		all.Wait()
-		if got, want := fmt.Sprint(d.sizes), "[1 40 40 20]"; got != want {
+		if got, want := fmt.Sprint(d.sizes), "[1 16 32 40 12]"; got != want {
 			t.Errorf("calls of %s attempts, want %s", got, want)
 		}
 	})

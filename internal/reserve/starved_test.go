@@ -2,6 +2,8 @@ package reserve
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,4 +40,49 @@ func TestAStarvedProcessBlamesNoStock(t *testing.T) {
 		f.wake()
 		synctest.Wait()
 	})
+}
+
+// Where many goroutines want a processor, one that comes back from the stock waits for its turn behind all of them,
+// while a timer's is soon on. That is noticed.
+func TestTheLineForAProcessorIsNoticed(t *testing.T) {
+	r := New(&fickle{}, telemetry.New("test"), Options{WatchEvery: 10 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { _ = r.Run(ctx) })
+	for range 300 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				for begin := time.Now(); time.Since(begin) < time.Millisecond; { //nolint:revive // It is in the way, as intended.
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	for begin := time.Now(); r.lost.Load() == 0; runtime.Gosched() {
+		if time.Since(begin) > 20*time.Second {
+			t.Error("a process whose goroutines wait for a third of a second is taken for one that runs")
+			break
+		}
+	}
+	cancel()
+	all.Wait()
+}
+
+// A call that was answered late because of this process tells nothing of the stock: nobody is refused for it, and
+// calls do not become smaller.
+func TestAStarvedProcessLearnsNothing(t *testing.T) {
+	o := Options{}.withDefaults()
+	r := New(&fickle{}, telemetry.New("test"), o)
+	l := r.lane(activity(1).RunID())
+	l.pace = pace{most: 64, known: true, rounds: 8, n: 64, took: 1, perAttempt: 1. / 64, at: time.Now()}
+	l.last = time.Now().Add(-time.Second)
+	r.lost.Add(int64(time.Second))
+	l.calls, l.under = 1, 64
+	l.land(&flight{whole: true}, &o, 2, 64, nil)
+	if l.pace.known || l.pace.most != 128 {
+		t.Errorf("it learnt %+v", l.pace)
+	}
+	if l.waiting = make([]*call, 200); l.full(&o, 2, time.Now()) {
+		t.Error("somebody is refused for the line's sake")
+	}
 }

@@ -51,7 +51,7 @@ func TestOverloadCostsNoTimeAndNoGoodput(t *testing.T) {
 			t.Errorf("%d were decided in 3 s, want nearly 3000", len(decided))
 		}
 		slices.Sort(decided)
-		if most := decided[len(decided)*9/10]; most > 70*time.Millisecond {
+		if most := decided[len(decided)*9/10]; most > 120*time.Millisecond {
 			t.Errorf("one in ten waited %v", most)
 		}
 		// Before the first whole batch is decided nobody knows how fast the stock is.
@@ -64,12 +64,12 @@ func TestOverloadCostsNoTimeAndNoGoodput(t *testing.T) {
 	})
 }
 
-// A slow stock is no reason to refuse what it can decide: two batches may wait, however long they do.
+// A slow stock is no reason to refuse what it can decide: a batch may wait for each one under way, however long that takes.
 func TestASlowStockIsKeptBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(&decide{delay: 200 * time.Millisecond}, telemetry.New("test"), Options{BatchMax: 10, Flights: 1}) // 50 a second.
 		decided, _ := flood(t, r, 200, 4*time.Second)
-		if len(decided) < 190 {
+		if len(decided) < 180 { // Some calls are smaller, to learn from.
 			t.Errorf("%d were decided in 4 s, want nearly 200", len(decided))
 		}
 	})
