@@ -16,6 +16,7 @@ import (
 	"seckill/internal/account"
 	"seckill/internal/activity"
 	"seckill/internal/admin"
+	"seckill/internal/console"
 	"seckill/internal/control"
 	"seckill/internal/sqlstore"
 	"seckill/internal/telemetry"
@@ -66,7 +67,7 @@ func controlled(t *testing.T) (environ []string, db *sqlstore.DB, board *control
 		Accounts: people,
 		Operator: nobody{}, Levels: nobody{}, Books: nobody{}, Reconciler: nobody{}, Desk: nobody{}, Audit: db, Metrics: telemetry.New("test"), Log: log,
 		RetryDead: func(context.Context, int64, words.Actor) (r admin.Retry, err error) { return r, nil },
-		Switches:  board, Blocks: board, Audiences: board, Token: token, Ready: func() error { return nil },
+		Switches:  board, Blocks: board, Audiences: board, Token: token, Ready: func() error { return nil }, Console: console.Handler(),
 		Guards: func() []words.Guard {
 			return []words.Guard{{Name: "backlog", Acting: true, Since: time.Now(), Reason: "too many wait", Figure: "7 of 5"}}
 		},

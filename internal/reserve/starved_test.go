@@ -49,7 +49,7 @@ func TestTheLineForAProcessorIsNoticed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { _ = r.Run(ctx) })
-	for range 300 {
+	for range 100 {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				for begin := time.Now(); time.Since(begin) < time.Millisecond; { //nolint:revive // It is in the way, as intended.
@@ -60,7 +60,7 @@ func TestTheLineForAProcessorIsNoticed(t *testing.T) {
 	}
 	for begin := time.Now(); r.lost.Load() == 0; runtime.Gosched() {
 		if time.Since(begin) > 20*time.Second {
-			t.Error("a process whose goroutines wait for a third of a second is taken for one that runs")
+			t.Error("a process whose goroutines wait for a twentieth of a second is taken for one that runs")
 			break
 		}
 	}

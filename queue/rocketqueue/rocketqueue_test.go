@@ -93,7 +93,9 @@ func numbered(from, to int) (msgs []queue.Message) {
 }
 
 func TestOnOneBroker(t *testing.T) {
-	server := testenv.RocketMQ(t)
+	server := testenv.NewRocketMQ(t)
+	server.Properties = []string{"channelExpiredTimeout=6000"} // Of consumers that say nothing; two minutes by default.
+	server.Start(t)
 	t.Run("Conformance", func(t *testing.T) {
 		queuetest.Run(t, func(t *testing.T) queuetest.Open {
 			url := topicURL(server)
@@ -327,9 +329,16 @@ func moreConsumersThanQueues(t *testing.T, server *testenv.RocketServer) {
 				}
 			})
 		}
-		owner := <-got
+		owner := -1
+		select {
+		case owner = <-got:
+		case <-ctx.Done():
+		}
 		cancel()
 		all.Wait()
+		if owner < 0 {
+			t.Fatalf("nobody got message %d", i)
+		}
 		must(t, subs[owner].Close())
 		subs[owner] = nil
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,7 +190,10 @@ func TestCrashInUpkeepLosesNothing(t *testing.T) {
 	var e *Engine
 	var committed string // What a crash has to leave, while upkeep runs; nothing is committed then.
 	steps := map[string]int{}
+	var mu sync.Mutex // The committer may still be busy with what changes nothing.
 	c.copy = func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
 		if committed == "" {
 			return
 		}
@@ -232,9 +236,14 @@ func TestCrashInUpkeepLosesNothing(t *testing.T) {
 			if s == nil {
 				continue
 			}
-			committed = image(e)
+			expect := func(image string) {
+				mu.Lock()
+				committed = image
+				mu.Unlock()
+			}
+			expect(image(e))
 			must(t, e.tend(s))
-			committed = ""
+			expect("")
 		}
 	}
 	must(t, e.Close())
