@@ -195,7 +195,7 @@ test('a shop that embeds the page gives it a token', async () => {
   const request = fake.requests.find((r) => r.name === 'POST purchases');
   assert.equal(request.headers.authorization, 'Bearer abc.def.ghi');
   assert.equal(request.headers['x-user-id'], undefined);
-  assert.equal(fake.requests.find((r) => r.name === 'GET events').headers.authorization, 'Bearer abc.def.ghi');
+  await eventually(() => assert.equal(fake.requests.find((r) => r.name === 'GET events')?.headers.authorization, 'Bearer abc.def.ghi'));
   assert.equal(await page.locator('#who-text').innerText(), 'You are logged in at the shop.');
 });
 

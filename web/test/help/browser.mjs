@@ -25,9 +25,9 @@ export async function launch() {
   });
 }
 
-// Opens a page as one buyer's browser. What the browser complains of, a refused
-// script above all, is collected in page.complaints.
-export async function open(browser, url, { lang = 'en-GB', dark = false, size = phone, still = false, context, ...rest } = {}) {
+// Opens a page as one buyer's browser. He asks for no motion, which costs a machine without a graphics card most of
+// its time. What the browser complains of, a refused script above all, is collected in page.complaints.
+export async function open(browser, url, { lang = 'en-GB', dark = false, size = phone, still = true, context, ...rest } = {}) {
   context ||= await browser.newContext({
     locale: lang, viewport: size, colorScheme: dark ? 'dark' : 'light', reducedMotion: still ? 'reduce' : 'no-preference',
     timezoneId: 'Asia/Shanghai', ...rest,
