@@ -82,18 +82,18 @@ else
 	@$(GOTESTSUM) $(TEST_FLAGS) $(PKG)
 endif
 
-# Those that take longest first, or the last of them would run alone at the end. Where a test waits for a server, another may run.
+# Those that take longest first, or the last of them would run alone at the end.
 .PHONY: test-packages
 test-packages:
-	@$(GOTESTSUM) $(TEST_FLAGS) -p=3 -skip='$(PLAIN_TESTS)' ./stock/redisstock ./queue/... ./internal/control ./internal/app $$(go list ./... | grep -vx -e seckill/internal/e2e -e seckill/internal/tidy)
+	@$(GOTESTSUM) $(TEST_FLAGS) -skip='$(PLAIN_TESTS)' ./stock/redisstock ./queue/... ./internal/control ./internal/app $$(go list ./... | grep -vx -e seckill/internal/e2e -e seckill/internal/tidy)
 
 .PHONY: test-plain
 test-plain:
-	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) -run='$(PLAIN_TESTS)' $(PLAIN_PACKAGES)
+	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) -p=1 -run='$(PLAIN_TESTS)' $(PLAIN_PACKAGES)
 
 .PHONY: test-program
 test-program:
-	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) -parallel=3 ./internal/e2e ./internal/tidy
+	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) ./internal/e2e ./internal/tidy
 
 # The folder brings its own runner; web/test/package.json says which.
 .PHONY: test-browser
