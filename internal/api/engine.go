@@ -152,9 +152,9 @@ const (
 	lingerTime     = time.Second
 	lingerBytesMax = 4 << 20
 	// What a caller goes on sending is read no faster than this, so that he waits, and not those who share the processors
-	// with him: 16 MB/s.
+	// with him: 4 MB/s.
 	lingerPiece = 64 << 10
-	lingerPause = 4 * time.Millisecond
+	lingerPause = 16 * time.Millisecond
 )
 
 // conn counts itself, and can close in a way that lets a caller who is still sending
