@@ -61,7 +61,7 @@ console: ## Build the admin console for the next build to embed (needs Node 20.1
 .PHONY: build
 build: ## Build bin/seckill
 	@mkdir -p bin
-	go build -o bin/seckill ./cmd/seckill
+	go build -trimpath -o bin/seckill ./cmd/seckill
 
 ##@ Prove
 

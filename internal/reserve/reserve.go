@@ -125,8 +125,8 @@ type lane struct {
 	calls   int       // Under way.
 	under   int       // Attempts in them.
 	last    time.Time // When the last one was answered, or the first of those under way began.
+	lost    int64     // What guard.lost was then.
 	pace    pace
-	lost    int64 // Of guard.lost, when the pace learnt last.
 }
 
 // call is one attempt and the place where its answer is put.
@@ -288,7 +288,7 @@ func (l *lane) take(f *flight, o *Options) {
 	f.batch = append(f.batch, l.waiting[:n]...)
 	l.drop(n)
 	if l.calls == 0 {
-		l.last = now
+		l.last, l.lost = now, l.guard.lost.Load() // What was before is not about this call.
 	}
 	l.calls++
 	l.under += n
@@ -296,6 +296,9 @@ func (l *lane) take(f *flight, o *Options) {
 
 // drop takes the first so many out of the line; the lock is held.
 func (l *lane) drop(n int) {
+	if n == 0 {
+		return
+	}
 	rest := copy(l.waiting, l.waiting[n:])
 	clear(l.waiting[rest:])
 	l.waiting = l.waiting[:rest]

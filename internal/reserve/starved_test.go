@@ -86,3 +86,19 @@ func TestAStarvedProcessLearnsNothing(t *testing.T) {
 		t.Error("somebody is refused for the line's sake")
 	}
 }
+
+// What this process waited for before a call began, while the lane was idle or not there yet, is no matter of that call.
+func TestAnIdleLaneWasNotStarved(t *testing.T) {
+	o := Options{}.withDefaults()
+	r := New(&fickle{}, telemetry.New("test"), o)
+	r.lost.Add(int64(time.Second))
+	l := r.lane(activity(1).RunID())
+	l.pace = pace{most: 1, known: true, rounds: 8, n: 1, took: 0.01, perAttempt: 0.01, at: time.Now()}
+	l.waiting = []*call{{since: time.Now()}}
+	f := &flight{}
+	l.take(f, &o)
+	l.land(f, &o, 2, 1, nil)
+	if !l.pace.known {
+		t.Error("a call is taken for starved because of what was before it")
+	}
+}

@@ -26,7 +26,7 @@ after(async () => {
 
 // Opens the sale as a buyer of his own, and notes all that is shown as title.
 async function arrive(options) {
-  const page = await open(browser, null, options);
+  const page = await open(browser, null, { still: false, ...options }); // As most people have it.
   buyers.push(page);
   page.bytes = 0;
   page.strangers = [];
