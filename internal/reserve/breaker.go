@@ -2,7 +2,6 @@ package reserve
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"strconv"
 	"sync"
@@ -119,7 +118,7 @@ func (r *Reserver) tell(run seckill.RunID, s State) {
 	case !loud:
 	case s.Open:
 		r.options.Log.Warn("the stock does not answer: purchases are refused as busy",
-			"activity", run.Activity, "run", run.Run, "reason", s.Reason, slog.Int("changes", changes))
+			"activity", run.Activity, "run", run.Run, "reason", s.Reason, "changes", changes)
 	default:
 		r.options.Log.Info("the stock answers again: purchases are let through", "activity", run.Activity, "run", run.Run)
 	}

@@ -52,7 +52,7 @@ func TestTheLineForAProcessorIsNoticed(t *testing.T) {
 	for range 100 {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				for begin := time.Now(); time.Since(begin) < time.Millisecond; { //nolint:revive // It is in the way, as intended.
+				for begin := time.Now(); time.Since(begin) < time.Millisecond; {
 				}
 				runtime.Gosched()
 			}
