@@ -333,6 +333,15 @@ test('tables are sorted, filtered, kept in the address, exported, and loaded on'
   await see(page, '.count', /50 of 100 rows/);
 });
 
+test('times are sorted as times, whatever zeros the server leaves out', async () => {
+  const at = ['32.5Z', '32.123Z', '32.12Z', '32Z', '31.999Z'];
+  fake.audit = at.map((s, i) => ({ id: 9 - i, at: '2026-11-01T00:00:' + s, who: 'w' + s, from: '', reason: '', action: 'activity.pause', object: 'activity/2', detail: {} }));
+  const page = await enter({ path: '/audit' });
+  await see(page, 'tbody', new RegExp(at.map((s) => 'w' + s).join('[^]*')));
+  await page.click('th button:has-text("When")');
+  await see(page, 'tbody', new RegExp(at.toReversed().map((s) => 'w' + s).join('[^]*')));
+});
+
 test('the capacity plan is worked out while one types', async () => {
   const page = await enter({ path: '/plan' });
   await see(page, '.figures', /500,000[^]*8,333[^]*83,333[^]*125,000[^]*13/);
