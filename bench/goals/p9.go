@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +44,8 @@ type stall struct {
 }
 
 func (st *stall) stop() {
-	for i := len(st.close) - 1; i >= 0; i-- {
-		st.close[i]()
+	for _, end := range slices.Backward(st.close) {
+		end()
 	}
 }
 

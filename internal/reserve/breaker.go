@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"maps"
 	"runtime"
 	"strconv"
 	"sync"
@@ -54,11 +55,7 @@ func (r *Reserver) late(since time.Duration) {
 func (r *Reserver) present() map[seckill.RunID]*lane {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	lanes := make(map[seckill.RunID]*lane, len(r.lanes))
-	for run, l := range r.lanes {
-		lanes[run] = l
-	}
-	return lanes
+	return maps.Clone(r.lanes)
 }
 
 // watch opens a guard if it has to be, and sends those away who wait behind it: they were not

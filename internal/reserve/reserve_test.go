@@ -179,7 +179,7 @@ func BenchmarkReserve(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, err := r.Reserve(context.Background(), a, seckill.Attempt{}); err != nil {
+			if _, err := r.Reserve(b.Context(), a, seckill.Attempt{}); err != nil {
 				b.Error(err)
 			}
 		}

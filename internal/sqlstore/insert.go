@@ -63,7 +63,7 @@ func (b *batch) insert(ctx context.Context, t tx, h head, chosen []int) error {
 			if t.db.dialect.fit(insertOrders, args) != nil {
 				break
 			}
-			if _, err := sqlTx.StmtContext(ctx, p.stmt).ExecContext(ctx, args...); err != nil {
+			if _, err := sqlTx.StmtContext(ctx, p.stmt).ExecContext(ctx, args...); err != nil { //nolint:sqlclosecheck // Its transaction closes it.
 				return err
 			}
 		}
