@@ -126,7 +126,8 @@ const refusals = {
     await server.ask('POST', 'blocks', { kind: 'user', value: await kept(page, 'buyer'), reason: 'a test' });
     await page.waitForTimeout(1000); // Every node knows within a second.
   } },
-  not_eligible: { sale: { audience: 'listed' }, titles: [/This sale is by invitation/, /本活动仅限受邀用户/], make() {} },
+  // Until a node has read the list it answers busy.
+  not_eligible: { sale: { audience: 'listed' }, titles: [/This sale is by invitation/, /本活动仅限受邀用户/], make: async (page, sale) => { await heard(sale, 'not_eligible'); } },
   paused: { titles: [/The sale is paused/, /活动暂停/], again: true, make: async (page, sale) => {
     await turn('intake', false);
     await heard(sale, 'paused');
