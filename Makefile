@@ -65,22 +65,27 @@ build: ## Build bin/seckill
 
 ##@ Prove
 
+# On two processors two things run at once: what computes, beside what waits for servers. The console is built first, as the
+# program embeds it.
 .PHONY: test
+test: export SECKILL_TEST_REQUIRE = 1
 test: ## Install what the tests need, then run every test
 	@scripts/setup-tests.sh
-	@$(MAKE) vet
-	@$(MAKE) fmt-check
-	@SECKILL_TEST_REQUIRE=1 $(MAKE) test-go
-	@$(MAKE) test-browser
+	@$(MAKE) console build vet fmt-check
+	@$(MAKE) -j2 test-packages test-plain
+	@$(MAKE) -j2 test-program test-pages
 
 .PHONY: test-go
 test-go: ## Run the Go tests only, with what is there (PKG=./stock/...)
 ifeq ($(PKG),./...)
-	@$(MAKE) test-packages
-	@$(MAKE) -j2 test-program test-plain
+	@$(MAKE) -j2 test-packages test-plain
+	@$(MAKE) test-program
 else
 	@$(GOTESTSUM) $(TEST_FLAGS) $(PKG)
 endif
+
+.PHONY: test-browser
+test-browser: console build test-pages ## Run the browser tests only
 
 # Those that take longest first, or the last of them would run alone at the end.
 .PHONY: test-packages
@@ -93,13 +98,12 @@ test-plain:
 
 .PHONY: test-program
 test-program:
-	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) ./internal/e2e ./internal/tidy
+	@$(GOTESTSUM) $(PLAIN_TEST_FLAGS) -parallel=4 ./internal/e2e ./internal/tidy
 
 # The folder brings its own runner; web/test/package.json says which.
-.PHONY: test-browser
-test-browser: console ## Run the browser tests only
-	@$(MAKE) build
-	@if [[ -e web/test/package.json ]]; then npm --prefix web/test test; else echo 'test-browser: there is no web/test'; fi
+.PHONY: test-pages
+test-pages:
+	@npm --prefix web/test test
 
 .PHONY: check
 check: fmt-check vet tidy lint ## Run everything that reads the code without running it

@@ -148,12 +148,11 @@ func busyAnswer() []byte {
 
 // Bounds of closing slowly.
 const (
-	lingersMax     = 16
-	lingerTime     = time.Second
-	lingerBytesMax = 4 << 20
+	lingersMax = 16
+	lingerTime = time.Second
 	// What a caller goes on sending is read no faster than this, so that he waits, and not those who share the processors
-	// with him: 4 MB/s.
-	lingerPiece = 64 << 10
+	// with him: 1 MB/s.
+	lingerPiece = 16 << 10
 	lingerPause = 16 * time.Millisecond
 )
 
@@ -236,9 +235,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// drain reads what the caller still sends, until he stops or has sent too much, or the time is over.
+// drain reads what the caller still sends, until he stops or the time is over.
 func (c *conn) drain() {
-	for range lingerBytesMax / lingerPiece {
+	for {
 		if _, err := io.CopyN(io.Discard, c.Conn, lingerPiece); err != nil {
 			return
 		}

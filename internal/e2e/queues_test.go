@@ -36,7 +36,7 @@ var carriers = map[string]func(t *testing.T) carrier{
 	"RabbitMQ": func(t *testing.T) carrier {
 		r := testenv.RabbitMQ(t)
 		p := testenv.Proxy(t, r.Addr)
-		url := r.URLFor(testenv.RabbitOwner, p.Addr) + "?queue=orders"
+		url := r.URLFor(testenv.RabbitOwner, p.Addr) + "?queue=orders&heartbeat=2"
 		return carrier{
 			stock: testenv.Redis(t).URL(), queue: url, kill: r.Kill, start: func() { r.Start(t) }, cut: p.Cut, heal: p.Heal,
 			open: func(ctx context.Context) (queue.Queue, error) {

@@ -63,6 +63,17 @@ func (s *server) p99(activity int64) time.Duration {
 	return took[len(took)*99/100]
 }
 
+// usualP99 is the middle of five: what a machine does once in a while is not the callers' doing.
+func (s *server) usualP99(activity int64) time.Duration {
+	s.t.Helper()
+	var all [5]time.Duration
+	for i := range all {
+		all[i] = s.p99(activity)
+	}
+	slices.Sort(all[:])
+	return all[len(all)/2]
+}
+
 // attack is connections that a caller keeps busy.
 type attack struct {
 	t     *testing.T
@@ -219,20 +230,18 @@ func TestOAT015SlowCallers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			had := s.rss()
-			before := s.p99(activity)
+			before := s.usualP99(activity)
 			a := callers(t, s.listen, c.n, c.do)
 			defer a.stop()
-			during := s.p99(activity)
-			again := s.p99(activity)
-			// The better of two: what a machine does once in a while is not the callers' doing.
-			if during = min(during, again); during > 2*before+noise {
+			during := s.usualP99(activity)
+			if during > 2*before+noise {
 				t.Errorf("p99 went from %v to %v", before, during)
 			}
 			has := s.rss()
 			if has-had > c.most {
 				t.Errorf("memory grew from %d to %d MiB", had, has)
 			}
-			t.Logf("%d callers: p99 from %v to %v, memory from %d to %d MiB", c.n, before, during, had, has)
+			t.Logf("%d callers: p99 from %v to %v, %.1f x; memory from %d to %d MiB", c.n, before, during, during.Seconds()/before.Seconds(), had, has)
 			if c.name == "slowloris" || c.name == "half-open" {
 				cut := a.conns[len(a.conns)-1]
 				must(t, cut.SetReadDeadline(time.Now().Add(20*time.Second)))
