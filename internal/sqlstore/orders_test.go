@@ -148,8 +148,24 @@ func claimRace(t *testing.T, p *place) {
 	wins := map[seckill.OrderState]int{}
 	for round := range p.races {
 		o := p.mustOrder(t, reservation(run, "buyer", 2))
-		// Due about now, so that each of the three may be the one.
-		until := time.Now().UTC().Add(time.Duration(round%4-1) * time.Millisecond)
+		// In half of the rounds all three begin at once, when the order is about due; in the others one of them begins
+		// a little earlier, when it may win.
+		const paying, cancelling, expiring, nobody = 0, 1, 2, 3
+		first, lag := min(round%6, nobody), []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond}[round/6%4]
+		until := time.Now().UTC()
+		switch first {
+		case paying:
+			until = until.Add(100 * time.Millisecond)
+		case expiring:
+			until = until.Add(-10 * time.Millisecond)
+		case nobody:
+			until = until.Add(time.Duration(round/6%4-1) * time.Millisecond)
+		}
+		begin := func(who int) {
+			if first != who && first != nobody {
+				<-time.After(lag)
+			}
+		}
 		p.raw(t, "UPDATE seckill_order SET pay_before = ? WHERE id = ?", at(until), rowID(o.ID))
 		var pay, cancel struct {
 			o     seckill.Order
@@ -158,17 +174,17 @@ func claimRace(t *testing.T, p *place) {
 		var expired []order.Todo
 		together(t,
 			func(ctx context.Context) (err error) {
+				begin(paying)
 				pay.o, _, pay.moved, err = p.MoveOrder(ctx, o.ID, "buyer", seckill.Paid, "ref", nil)
 				return err
 			},
 			func(ctx context.Context) (err error) {
-				if round%2 == 0 { // Else it would nearly always be first.
-					<-time.After(200 * time.Microsecond)
-				}
+				begin(cancelling)
 				cancel.o, _, cancel.moved, err = p.MoveOrder(ctx, o.ID, "buyer", seckill.Cancelled, "", nil)
 				return err
 			},
 			func(ctx context.Context) (err error) {
+				begin(expiring)
 				expired, err = p.ExpireOrders(ctx, 10)
 				return err
 			},
