@@ -141,6 +141,29 @@ func claimExpireRuns(t *testing.T, p *place) {
 	}
 }
 
+// Those who race in claimRace.
+const paying, cancelling, expiring, nobody = 0, 1, 2, 3
+
+// startOf tells when a round's order is due, and lets each of the three begin. In half of the rounds they begin at once,
+// when the order is about due; in the others one of them begins a little earlier, when it may win.
+func startOf(round int) (until time.Time, begin func(who int)) {
+	first, lag := min(round%6, nobody), []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond}[round/6%4]
+	until = time.Now().UTC()
+	switch first {
+	case paying:
+		until = until.Add(100 * time.Millisecond)
+	case expiring:
+		until = until.Add(-10 * time.Millisecond)
+	case nobody:
+		until = until.Add(time.Duration(round/6%4-1) * time.Millisecond)
+	}
+	return until, func(who int) {
+		if first != who && first != nobody {
+			<-time.After(lag)
+		}
+	}
+}
+
 // Pay, cancel and expiry meet on one order: one of them wins, the others learn the
 // final state, and units go back if they should, once.
 func claimRace(t *testing.T, p *place) {
@@ -148,24 +171,7 @@ func claimRace(t *testing.T, p *place) {
 	wins := map[seckill.OrderState]int{}
 	for round := range p.races {
 		o := p.mustOrder(t, reservation(run, "buyer", 2))
-		// In half of the rounds all three begin at once, when the order is about due; in the others one of them begins
-		// a little earlier, when it may win.
-		const paying, cancelling, expiring, nobody = 0, 1, 2, 3
-		first, lag := min(round%6, nobody), []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond}[round/6%4]
-		until := time.Now().UTC()
-		switch first {
-		case paying:
-			until = until.Add(100 * time.Millisecond)
-		case expiring:
-			until = until.Add(-10 * time.Millisecond)
-		case nobody:
-			until = until.Add(time.Duration(round/6%4-1) * time.Millisecond)
-		}
-		begin := func(who int) {
-			if first != who && first != nobody {
-				<-time.After(lag)
-			}
-		}
+		until, begin := startOf(round)
 		p.raw(t, "UPDATE seckill_order SET pay_before = ? WHERE id = ?", at(until), rowID(o.ID))
 		var pay, cancel struct {
 			o     seckill.Order

@@ -20,6 +20,7 @@ export const history = { points: [], marks: [] };
 
 let source = null;
 let timer = 0;
+let began = 0;
 let opened = 0;
 let failures = 0;
 let asking = false;
@@ -100,10 +101,10 @@ function connect() {
 
 function watch() {
   if (!session.name) return;
-  const silent = Date.now() - Math.max(live.at, opened);
-  if (silent > SILENT && Date.now() - live.at > SILENT) live.status = live.at || silent > SILENT ? 'stale' : 'connecting';
+  const now = Date.now();
+  if (now - (live.at || began) > SILENT) live.status = 'stale'; // Whether one is trying again or not.
   const wait = Math.min(1000 * 2 ** failures, 15000);
-  if (!source && Date.now() - opened > wait || source && silent > 15000) connect();
+  if (!source && now - opened > wait || source && now - Math.max(live.at, opened) > 15000) connect();
   if (live.status === 'stale' && !document.hidden && Math.floor(Date.now() / 1000) % 3 === 0) ask();
 }
 
@@ -126,6 +127,7 @@ addEventListener('pagehide', () => {
 
 export function start() {
   if (timer) return;
+  began = Date.now();
   restore();
   connect();
   timer = setInterval(watch, 1000);
