@@ -22,8 +22,11 @@ import (
 // waits for a timer, and a sub-stock that hangs holds up its own buyers only.
 
 const (
-	// laneFlights is how many calls for one sub-stock may be under way at once.
-	laneFlights = 1
+	// laneFlights is how many calls for one sub-stock may be under way at once. While Redis decides on one, the next
+	// arrives: a Redis that has to wait for it falls asleep, and is woken for each call.
+	laneFlights = 2
+	// laneWorth is how many attempts have to wait for a call beside another one: small calls cost more than sleep.
+	laneWorth = 100
 	// laneMax bounds the attempts that wait for one sub-stock.
 	laneMax = 16384
 	// batchBits is how many bits of an attempt's number are its place in its call of Reserve.
@@ -88,11 +91,16 @@ func (s *Stock) submit(k laneKey, w *waiter) error {
 	}
 	l.waiting = append(l.waiting, w)
 	l.attempts += len(w.buyers)
-	if l.flying < laneFlights {
+	if l.mayFly(l.flying) {
 		l.flying++
 		s.workers.Go(func() { s.flyLane(k, l) })
 	}
 	return nil
+}
+
+// mayFly tells whether a call is worth while beside so many others.
+func (l *lane) mayFly(others int) bool {
+	return others == 0 || others < laneFlights && l.attempts >= laneWorth
 }
 
 // flyLane makes calls until nobody waits.
@@ -111,7 +119,7 @@ func (s *Stock) board(k laneKey, l *lane) (some []*waiter) {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
 	n, attempts := 0, 0
-	for ; n < len(l.waiting); n++ {
+	for ; n < len(l.waiting) && (n > 0 || l.mayFly(l.flying-1)); n++ {
 		w := l.waiting[n]
 		if len(some) > 0 && (w.stop != some[0].stop || attempts+len(w.buyers) > attemptsMax) {
 			break

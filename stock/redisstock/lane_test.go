@@ -87,7 +87,7 @@ func awaitWaiting(t *testing.T, s *Stock, want int) {
 func TestLaneGroupsWhatWaits(t *testing.T) {
 	redis := testenv.Redis(t)
 	s := open(t, redis.URL(), func(o *Options) { o.CallTimeout = 20 * time.Second })
-	const subs, callers = 2, 40
+	const subs, callers = 2, 18 // All of them are too few for another call beside the one under way.
 	load(t, s, 1000, subs, 1)
 	had := ask(t, s, attempt(buyerAt(0, subs), 1))
 	before := scriptCalls(t, redis)
@@ -145,6 +145,65 @@ func TestLaneGroupsWhatWaits(t *testing.T) {
 		if a[:len(a)-1] != b[:len(b)-1] || a[len(a)-1] != 'a' || b[len(b)-1] != 'b' {
 			t.Errorf("at %d: %q, then %q", i, a, b)
 		}
+	}
+}
+
+// Many do not wait for the call under way to end: a second one goes beside it, and no third. Few wait.
+func TestLaneSendsManyBesideACall(t *testing.T) {
+	redis := testenv.Redis(t)
+	s := open(t, redis.URL(), func(o *Options) { o.CallTimeout = 20 * time.Second })
+	const subs = 2
+	load(t, s, 1000, subs, 1)
+	ask(t, s, attempt(buyerAt(0, subs), 1))
+	redis.Pause()
+	var wait sync.WaitGroup
+	occupy(t, s, &wait, subs)
+	reserve := func(sub, n int) {
+		var attempts []seckill.Attempt
+		for i := 0; len(attempts) < n; i++ {
+			if buyer := fmt.Sprintf("%d of %d", i, n); home(buyer, subs) == sub {
+				attempts = append(attempts, attempt(buyer, 1))
+			}
+		}
+		wait.Go(func() {
+			ds, err := s.Reserve(t.Context(), testRun, 1, attempts)
+			if err != nil || slices.ContainsFunc(ds, func(d stock.Decision) bool { return d.Verdict != stock.Taken }) {
+				t.Errorf("%d at sub-stock %d: %v", n, sub, err)
+			}
+		})
+	}
+	reserve(0, laneWorth)
+	awaitLane(t, s, 0, 2, 0)
+	reserve(0, laneWorth+1)
+	awaitLane(t, s, 0, 2, laneWorth+1)
+	reserve(1, laneWorth-1)
+	awaitLane(t, s, 1, 1, laneWorth-1)
+	redis.Resume()
+	wait.Wait()
+	if l, err := s.Level(t.Context(), testRun); err != nil || l.Available != 1000-3-3*laneWorth {
+		t.Errorf("%d units are left, %v", l.Available, err)
+	}
+}
+
+// awaitLane waits until a lane has so many calls under way, and so many attempts wait.
+func awaitLane(t *testing.T, s *Stock, sub, calls, attempts int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		s.lanes.mu.Lock()
+		var got lane
+		for k, l := range s.lanes.lanes {
+			if k.sub == sub {
+				got = *l
+			}
+		}
+		s.lanes.mu.Unlock()
+		if got.flying == calls && got.attempts == attempts {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("at sub-stock %d %d calls are under way and %d attempts wait, want %d and %d", sub, got.flying, got.attempts, calls, attempts)
+		}
+		<-time.After(time.Millisecond)
 	}
 }
 
@@ -249,7 +308,7 @@ func TestLaneIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	for n := 0; err == nil && n <= laneMax; n += 500 {
+	for n := 0; err == nil && n <= laneMax+laneFlights*attemptsMax; n += 500 {
 		err = s.submit(key, w(500))
 	}
 	if !errors.Is(err, errCrowded) {
