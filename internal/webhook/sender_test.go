@@ -248,15 +248,14 @@ func TestAKilledSendersWorkIsRepeated(t *testing.T) {
 	hung := make(chan struct{})
 	var hanging atomic.Int32
 	hook := s.hook(receiver(t, h.listen(func(_ string, times int) int {
-		if times == 1 && hanging.Load() < 3 {
-			hanging.Add(1)
+		if times == 1 && hanging.Add(1) <= 3 {
 			<-hung
 		}
 		return 200
 	})))
 	defer close(hung)
 	s.sell(0, 20)
-	stop := start(t, s.sender(private(t, 0)))
+	stop := start(t, s.sender(private(t, time.Minute)))
 	await(t, "three hang, and all others are noted", func() bool { return hanging.Load() >= 3 && s.states(hook)["delivered"] >= 17 })
 	stop()
 	if got := s.states(hook)["pending"]; got != 3 {
@@ -272,7 +271,7 @@ func TestAKilledSendersWorkIsRepeated(t *testing.T) {
 	if n := h.repeated(); n != 0 {
 		t.Errorf("%d were sent twice before that", n)
 	}
-	start(t, s.sender(private(t, 0))) // At once: the lease was given back.
+	start(t, s.sender(private(t, time.Minute))) // At once: the lease was given back.
 	began := time.Now()
 	await(t, "all is delivered", func() bool { return s.states(hook)["delivered"] == 20 })
 	if d := time.Since(began); d > 20*time.Second {
