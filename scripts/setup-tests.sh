@@ -123,6 +123,10 @@ known_package() {
 browser_need() {
   local package=${quick_browser%% *}
   if any_command "$package"; then return 0; fi
+  # Who would have to ask for rights first keeps the browser that he has.
+  local words
+  read -ra words <<<"$any_browser"
+  if [[ $(id -u) -ne 0 ]] && any_command "${words[@]:1}"; then return 0; fi
   if may_install && { known_package "$package" || { apt update >&2 && known_package "$package"; }; }; then
     echo "$quick_browser"
   else

@@ -248,6 +248,11 @@ func TestLaneBoards(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
+	// Few are left to the call that is still under way.
+	few := &lane{waiting: []*waiter{w(laneWorth-1, true, t.Context())}, attempts: laneWorth - 1, flying: 2}
+	if some := s.board(laneKey{}, few); some != nil || few.flying != 1 || few.attempts != laneWorth-1 {
+		t.Errorf("%d go beside another call, %d calls are left", len(some), few.flying)
+	}
 	if l.attempts != 0 || l.flying != 0 || len(s.lanes.lanes) != 0 {
 		t.Errorf("left are %d attempts, %d calls, %d lanes", l.attempts, l.flying, len(s.lanes.lanes))
 	}
