@@ -29,6 +29,7 @@ type settings struct {
 	duration time.Duration
 	buyers   int
 	profiles string
+	only     string
 	auth     string
 	cold     bool
 	forged   int
@@ -51,6 +52,7 @@ func main() {
 	flag.IntVar(&s.buyers, "buyers", 4000, "p1: buyers, each with a token of his own")
 	flag.IntVar(&s.processors, "processors", 1, "p1: processors that the server may use at once; nginx has one worker")
 	flag.StringVar(&s.profiles, "profiles", "", "p1, p6, p9: a folder for CPU profiles, taken in a round of their own")
+	flag.StringVar(&s.only, "only", "", "p1: one row, such as already_purchased (default all)")
 	flag.StringVar(&s.auth, "auth", "jwt", "p6, p9: how buyers say who they are, jwt or open")
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")
 	flag.IntVar(&s.forged, "forged", 10_000_000, "p10: forged buyers, each from an address of his own")

@@ -74,6 +74,9 @@ func p1(ctx context.Context, s *settings) error {
 		if err != nil {
 			return err
 		}
+		if s.only != "" {
+			mine = slices.DeleteFunc(mine, func(sub *subject) bool { return sub.reason != s.only })
+		}
 		for _, sub := range mine {
 			sub.base = base
 		}

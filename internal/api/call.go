@@ -55,9 +55,9 @@ const deviceBytesMax = 128
 
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// begin expects a call that is new, or that was ended.
 func (c *call) begin(s *Server, ctx *fasthttp.RequestCtx) {
 	c.s, c.ctx, c.now = s, ctx, s.o.Now()
-	c.headers = headers{}
 	identity := s.o.Auth.Header()
 	language := ""
 	for k, v := range ctx.Request.Header.All() {
@@ -182,12 +182,10 @@ func (c *call) buyerOr(claimed string) (string, *seckill.Refusal) {
 }
 
 func (c *call) peer() netip.Addr {
-	ip := c.ctx.RemoteIP()
-	if four := ip.To4(); four != nil {
-		return netip.AddrFrom4([4]byte(four))
+	if known, ok := c.ctx.Conn().(*conn); ok {
+		return known.peer
 	}
-	addr, _ := netip.AddrFromSlice(ip)
-	return addr
+	return addrOf(c.ctx.RemoteAddr())
 }
 
 // client is where the request came from, as far as that can be believed.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -123,7 +124,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err //nolint:wrapcheck // The engine looks at what it is.
 		}
-		c := &conn{Conn: raw, s: l.s}
+		c := &conn{Conn: raw, s: l.s, peer: addrOf(raw.RemoteAddr())}
 		if l.s.conns.Add(1) <= int64(l.s.o.ConnsMax) {
 			l.s.open.add(c)
 			return c, nil
@@ -133,6 +134,15 @@ func (l *listener) Accept() (net.Conn, error) {
 		_, _ = raw.Write(busyAnswer())
 		go c.Close() //nolint:errcheck // Bounded by lingersMax and lingerTime; the caller is gone either way.
 	}
+}
+
+// addrOf is the zero Addr of what is no address of IP.
+func addrOf(a net.Addr) netip.Addr {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return t.AddrPort().Addr().Unmap().WithZone("")
 }
 
 func busyAnswer() []byte {
@@ -161,6 +171,7 @@ const (
 type conn struct {
 	net.Conn
 	s      *Server
+	peer   netip.Addr // The other end.
 	linger atomic.Bool
 	closed atomic.Bool
 	spoken atomic.Bool // Something was read.

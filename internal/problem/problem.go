@@ -50,7 +50,7 @@ var prebuilt = func() (bodies [langs][seckill.Reasons][]byte) {
 	for l := range bodies {
 		for i := range bodies[l] {
 			r := seckill.Reason(i)
-			bodies[l][i] = appendBody(nil, plain[i], r.Status(), Lang(l))
+			bodies[l][i] = append(appendHead(nil, plain[i], r.Status(), Lang(l)), '}')
 		}
 	}
 	return bodies
@@ -89,7 +89,17 @@ func isPlain(ref *seckill.Refusal) bool {
 	return len(ref.Fields) == 0 && ref.Detail == "" && ref.Ticket == "" && ref.StartsAt.IsZero()
 }
 
+// appendBody begins with what is prebuilt, but its last brace, where that says the same.
 func appendBody(dst []byte, ref *seckill.Refusal, status int, l Lang) []byte {
+	if built := prebuilt[l][ref.Reason]; len(ref.Fields) == 0 && status == ref.Reason.Status() {
+		dst = append(dst, built[:len(built)-1]...)
+	} else {
+		dst = appendHead(dst, ref, status, l)
+	}
+	return appendRest(dst, ref, l)
+}
+
+func appendHead(dst []byte, ref *seckill.Refusal, status int, l Lang) []byte {
 	reason := ref.Reason.String()
 	dst = append(dst, `{"type":"`+typePrefix...)
 	dst = append(dst, reason...)
@@ -105,6 +115,10 @@ func appendBody(dst []byte, ref *seckill.Refusal, status int, l Lang) []byte {
 	} else {
 		dst = AppendString(dst, Msg(ref.Reason, l))
 	}
+	return dst
+}
+
+func appendRest(dst []byte, ref *seckill.Refusal, l Lang) []byte {
 	if ref.Detail != "" {
 		dst = append(dst, `,"detail":`...)
 		dst = AppendString(dst, ref.Detail)
