@@ -26,9 +26,7 @@ func newEngine(s *Server) *fasthttp.Server {
 
 		ReadBufferSize:     headerBytesMax,
 		MaxRequestBodySize: bodyBytesMax,
-		ReadTimeout:        s.o.ReadTimeout,
-		WriteTimeout:       s.o.WriteTimeout,
-		IdleTimeout:        s.o.IdleTimeout,
+		// Our connections keep the times: the engine would ask the clock three times for each request.
 		// The listener turns away what is too much, and says so in our own words.
 		Concurrency: s.o.ConnsMax + 1024,
 
@@ -39,6 +37,9 @@ func newEngine(s *Server) *fasthttp.Server {
 		DisablePreParseMultipartForm: true,
 		SecureErrorLogMessage:        true,
 		LazyRequestTime:              true,
+		// What a request needs goes from one connection to the next while it is warm. The engine waits for a request by
+		// reading one byte; see conn.Read.
+		ReduceMemoryUsage: true,
 		// A stream of events keeps the connection, and nothing else of a request.
 		KeepHijackedConns: true,
 	}
@@ -176,38 +177,82 @@ type conn struct {
 	closed atomic.Bool
 	spoken atomic.Bool // Something was read.
 
-	// The engine moves its deadlines several times for each request. A read deadline counts only
-	// once somebody reads, and none is moved on by less than slack: a caller gets that much less
-	// time at most.
-	reads     time.Time // What the engine asked for.
-	readsSet  time.Time
-	writesSet time.Time
+	// What follows belongs to whoever serves the connection.
+	taken    bool          // By a stream of events, which keeps its own times.
+	begun    time.Duration // When the request began that is being read; on the server's clock, as are the others.
+	readBy   time.Duration
+	writeBy  time.Duration
+	room     *[roomBytes]byte
+	leftOver []byte // Of room: read from the connection, and not given to the engine yet.
 }
 
-// slack is a small part of the shortest time that anybody is given.
+// roomBytes is what is read at once while a request is awaited: most requests fit.
+const roomBytes = 2 << 10
+
+// slack is how much less time than it is told anybody may get: a small part of the shortest. Deadlines are set anew
+// only when they move by half of it, and the clock they are taken from is as coarse.
 func (s *Server) slack() time.Duration {
 	return min(s.o.ReadTimeout, s.o.WriteTimeout, s.o.IdleTimeout) / 16
 }
 
-// SetReadDeadline takes effect with the next Read.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.reads = t
-	return nil
-}
-
-// SetWriteDeadline takes effect at once, unless it is about what it was.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	if on := t.Sub(c.writesSet); on >= 0 && on < c.s.slack() {
-		return nil
+// tick keeps the clock of the connections' deadlines.
+func (s *Server) tick(stop <-chan struct{}) {
+	tick := time.NewTicker(max(s.slack()/2, time.Millisecond/2))
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			s.clock.Store(int64(time.Since(s.made)))
+		}
 	}
-	c.writesSet = t
-	return c.Conn.SetWriteDeadline(t) //nolint:wrapcheck // The engine looks at what it is.
 }
 
+func (s *Server) sinceMade() time.Duration { return time.Duration(s.clock.Load()) }
+
+// Read knows what the engine wants: one byte when it awaits a request, which then has the idle time to come, and more when
+// it is in the middle of one. It reads more than that byte, and so most requests cost one system call.
 func (c *conn) Read(p []byte) (int, error) {
-	if on := c.reads.Sub(c.readsSet); on < 0 || on >= c.s.slack() {
-		c.readsSet = c.reads
-		if err := c.Conn.SetReadDeadline(c.reads); err != nil {
+	if len(c.leftOver) > 0 {
+		n := copy(p, c.leftOver)
+		c.leftOver = c.leftOver[n:]
+		return n, nil
+	}
+	if len(p) > 1 {
+		return c.read(p, c.begun+c.s.o.ReadTimeout)
+	}
+	if c.room == nil {
+		c.room = new([roomBytes]byte)
+	}
+	n, err := c.await(c.room[:])
+	c.begun = c.s.sinceMade()
+	if n == 0 {
+		return 0, err
+	}
+	c.leftOver = c.room[copy(p, c.room[:n]):n]
+	return len(p), nil
+}
+
+// await reads the beginning of a request.
+func (c *conn) await(p []byte) (int, error) {
+	if c.spoken.Load() {
+		// The next request of a kept connection is seldom there the moment the last one was answered. Others first: a read
+		// that finds nothing costs a system call and the way through the poller.
+		runtime.Gosched()
+		return c.read(p, c.s.sinceMade()+c.s.o.IdleTimeout)
+	}
+	n, err := c.read(p, c.s.sinceMade()+c.s.o.ReadTimeout)
+	if n > 0 {
+		c.spoken.Store(true)
+	}
+	return n, err
+}
+
+func (c *conn) read(p []byte, by time.Duration) (int, error) {
+	if on := by - c.readBy; on < 0 || on >= c.s.slack()/2 {
+		c.readBy = by
+		if err := c.Conn.SetReadDeadline(c.s.made.Add(by)); err != nil {
 			return 0, err //nolint:wrapcheck // The engine looks at what it is.
 		}
 	}
@@ -215,16 +260,22 @@ func (c *conn) Read(p []byte) (int, error) {
 		if err := c.s.open.hurryOne(c); err != nil {
 			return 0, err
 		}
-	} else {
-		// The next request of a kept connection is seldom there the moment the last one was answered. Others first: a read
-		// that finds nothing costs a system call and the way through the poller.
-		runtime.Gosched()
 	}
-	n, err := c.Conn.Read(p)
-	if n > 0 && !c.spoken.Load() {
-		c.spoken.Store(true)
+	return c.Conn.Read(p) //nolint:wrapcheck // The engine looks at what it is.
+}
+
+// Write gives the caller the write timeout to take an answer.
+func (c *conn) Write(p []byte) (int, error) {
+	if !c.taken {
+		c.begun = c.s.sinceMade() // Of the next request, if its first byte is there already.
+		if by := c.begun + c.s.o.WriteTimeout; by-c.writeBy >= c.s.slack()/2 {
+			c.writeBy = by
+			if err := c.Conn.SetWriteDeadline(c.s.made.Add(by)); err != nil {
+				return 0, err //nolint:wrapcheck // The engine looks at what it is.
+			}
+		}
 	}
-	return n, err //nolint:wrapcheck // The engine looks at what it is.
+	return c.Conn.Write(p) //nolint:wrapcheck // The engine looks at what it is.
 }
 
 func (c *conn) Close() error {

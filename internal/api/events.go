@@ -33,6 +33,9 @@ func (s *Server) events(c *call, ticket string) {
 		h.SetContentType(streamType)
 		h.SetCanonical(hCacheControl, vNoStore)
 	default:
+		if k, ok := c.ctx.Conn().(*conn); ok {
+			k.taken, k.room = true, nil
+		}
 		c.ctx.HijackSetNoResponse(true)
 		c.ctx.Hijack(func(hijacked net.Conn) {
 			if bare, ok := hijacked.(interface{ UnsafeConn() net.Conn }); ok {

@@ -71,6 +71,9 @@ type Server struct {
 	lingers   chan struct{} // Room for connections that are closed slowly.
 	open      connSet
 
+	made  time.Time
+	clock atomic.Int64 // Time since then, ns, as tick keeps it.
+
 	stopping atomic.Bool // Callers are asked to close their connections.
 
 	ctx    context.Context // Ends when a shutdown runs out of time.
@@ -93,7 +96,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the gate: %w", err)
 	}
-	s := &Server{o: o, gate: g, lingers: make(chan struct{}, lingersMax)}
+	s := &Server{o: o, gate: g, made: time.Now(), lingers: make(chan struct{}, lingersMax)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.calls.New = func() any { return new(call) }
 	s.hub = newHub(s)
@@ -152,12 +155,11 @@ const keepEvery = 10 * time.Second
 
 // Serve answers requests on a listener, until Shutdown or an error of the listener.
 func (s *Server) Serve(ln net.Listener) error {
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		s.keepRuns(stop)
-	}()
-	defer func() { close(stop); <-done }()
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { s.keepRuns(stop) })
+	beside.Go(func() { s.tick(stop) })
+	defer func() { close(stop); beside.Wait() }()
 	if err := s.engine.Serve(&listener{Listener: ln, s: s}); err != nil {
 		return fmt.Errorf("serve the public listener: %w", err)
 	}
