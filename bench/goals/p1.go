@@ -40,8 +40,8 @@ type subject struct {
 // samples has one value for each measurement.
 type samples struct{ cost, user, system, rate, asked, ratio []float64 }
 
-// p1 takes all subjects in turn, round after round, and nginx before each of them: the
-// machine may be busy with something else a few seconds later.
+// p1 takes all subjects in turn, and nginx after each measurement: the machine may be busy with something
+// else a few seconds later.
 //
 // nginx has one worker, which is one thread. So the server gets as many processors, or it would pay for
 // locks and wake-ups between threads, and nginx would not.
@@ -82,8 +82,8 @@ func p1(ctx context.Context, s *settings) error {
 		}
 		subjects = append(append(subjects, base), mine...)
 	}
-	for range s.rounds {
-		for _, sub := range subjects {
+	for _, sub := range subjects {
+		for range s.rounds {
 			if sub.base == nil {
 				continue
 			}
@@ -99,13 +99,13 @@ func p1(ctx context.Context, s *settings) error {
 	return profileAll(ctx, s, script, subjects)
 }
 
-// compare measures nginx, then the subject.
+// compare measures the subject, then nginx.
 func (sub *subject) compare(ctx context.Context, s *settings, script string) error {
-	if err := sub.base.measure(ctx, s, script); err != nil {
-		return fmt.Errorf("nginx: %w", err)
-	}
 	if err := sub.measure(ctx, s, script); err != nil {
 		return err
+	}
+	if err := sub.base.measure(ctx, s, script); err != nil {
+		return fmt.Errorf("nginx: %w", err)
 	}
 	v, base := &sub.samples, &sub.base.samples
 	v.ratio = append(v.ratio, v.cost[len(v.cost)-1]/base.cost[len(base.cost)-1])
@@ -207,43 +207,34 @@ func refusals(ctx context.Context, sh *shop, like subject) (subjects []*subject,
 // wrong is the share of requests that may be answered otherwise, or by the stock.
 const wrong = 0.001
 
-// warmUpsMax is how often the node is told what it will be asked about.
-const warmUpsMax = 10
+// learningsMax is how often a measurement may be one in which the node learns of its buyers.
+const learningsMax = 10
 
 func (sub *subject) measure(ctx context.Context, s *settings, script string) error {
-	// The node forgets a buyer after 30 seconds, and asks the stock once more then.
-	for try := 1; sub.shop != nil; try++ {
-		c, requests, err := sub.load(ctx, script, time.Duration(try)*time.Second)
-		if err != nil {
+	var c counters
+	var requests float64
+	var used usage
+	var took time.Duration
+	// The node forgets a buyer after 30 seconds, and asks the stock once more then: that is another measurement.
+	for try := 1; ; try++ {
+		begin := time.Now()
+		var err error
+		if c, requests, used, err = sub.load(ctx, script, s.duration); err != nil {
 			return err
 		}
+		took = time.Since(begin)
 		if everybody := requests >= 1.5*float64(s.buyers); everybody && c.asked <= wrong*requests {
 			break
 		}
-		if try == warmUpsMax {
+		if try == learningsMax {
 			return fmt.Errorf("the node still asks the stock: %.0f of %.0f requests", c.asked, requests)
 		}
-	}
-	from, err := cpuOf(sub.pid)
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	c, requests, err := sub.load(ctx, script, s.duration)
-	if err != nil {
-		return err
-	}
-	took := time.Since(begin)
-	to, err := cpuOf(sub.pid)
-	if err != nil {
-		return err
 	}
 	for outcome, n := range c.outcomes {
 		if outcome != sub.reason && n > wrong*requests {
 			return fmt.Errorf("%.0f of %.0f requests ended as %s", n, requests, outcome)
 		}
 	}
-	used := to.minus(from)
 	v := &sub.samples
 	v.cost = append(v.cost, float64(used.total().Microseconds())/requests)
 	v.user = append(v.user, float64(used.user.Microseconds())/requests)
@@ -253,31 +244,38 @@ func (sub *subject) measure(ctx context.Context, s *settings, script string) err
 	return nil
 }
 
-// load tells how many requests were answered, and how.
-func (sub *subject) load(ctx context.Context, script string, d time.Duration) (c counters, requests float64, err error) {
-	if sub.shop == nil {
-		requests, err = sub.wrk(ctx, script, d)
-		return c, requests, err
+// load tells how many requests were answered, how, and what CPU time that took. Reading the server's counters is not in
+// the latter.
+func (sub *subject) load(ctx context.Context, script string, d time.Duration) (c counters, requests float64, used usage, err error) {
+	var before counters
+	if sub.shop != nil {
+		if before, err = sub.shop.counters(); err != nil {
+			return c, 0, used, err
+		}
 	}
-	before, err := sub.shop.counters()
+	from, err := cpuOf(sub.pid)
 	if err != nil {
-		return c, 0, err
+		return c, 0, used, err
 	}
 	if requests, err = sub.wrk(ctx, script, d); err != nil {
-		return c, 0, err
+		return c, 0, used, err
+	}
+	to, err := cpuOf(sub.pid)
+	if err != nil || sub.shop == nil {
+		return c, requests, to.minus(from), err
 	}
 	if c, err = sub.shop.counters(); err != nil {
-		return c, 0, err
+		return c, 0, used, err
 	}
 	for outcome := range c.outcomes {
 		c.outcomes[outcome] -= before.outcomes[outcome]
 	}
 	c.asked -= before.asked
-	return c, requests, nil
+	return c, requests, to.minus(from), nil
 }
 
 func showP1(s *settings, subjects []*subject) {
-	fmt.Printf("P1: CPU time of the server per refusal with limits by address, buyer and device, 300 blocks and a list of buyers, median of %d rounds of %v each, nginx before each, `wrk -t1 -c200`, %d buyers, nginx with one worker, the server with GOMAXPROCS=%d; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, s.processors, goalP1)
+	fmt.Printf("P1: CPU time of the server per refusal with limits by address, buyer and device, 300 blocks and a list of buyers, median of %d rounds of %v each, nginx after each, `wrk -t1 -c200`, %d buyers, nginx with one worker, the server with GOMAXPROCS=%d; goal: at most %.1f × nginx.\n\n", s.rounds, s.duration, s.buyers, s.processors, goalP1)
 	fmt.Println("| who asks | answer | CPU µs | user | system | × nginx | lowest–highest | goal | requests/s | asked the stock |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, sub := range subjects {
