@@ -26,7 +26,7 @@ const (
 	// arrives: a Redis that has to wait for it falls asleep, and is woken for each call.
 	laneFlights = 2
 	// laneWorth is how many attempts have to wait for a call beside another one: small calls cost more than sleep.
-	laneWorth = 100
+	laneWorth = 200
 	// laneMax bounds the attempts that wait for one sub-stock.
 	laneMax = 16384
 	// batchBits is how many bits of an attempt's number are its place in its call of Reserve.
