@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"runtime"
@@ -178,7 +179,6 @@ type conn struct {
 	spoken atomic.Bool // Something was read.
 
 	// What follows belongs to whoever serves the connection.
-	taken    bool          // By a stream of events, which keeps its own times.
 	begun    time.Duration // When the request began that is being read; on the server's clock, as are the others.
 	readBy   time.Duration
 	writeBy  time.Duration
@@ -266,16 +266,20 @@ func (c *conn) read(p []byte, by time.Duration) (int, error) {
 
 // Write gives the caller the write timeout to take an answer.
 func (c *conn) Write(p []byte) (int, error) {
-	if !c.taken {
-		c.begun = c.s.sinceMade() // Of the next request, if its first byte is there already.
-		if by := c.begun + c.s.o.WriteTimeout; by-c.writeBy >= c.s.slack()/2 {
-			c.writeBy = by
-			if err := c.Conn.SetWriteDeadline(c.s.made.Add(by)); err != nil {
-				return 0, err //nolint:wrapcheck // The engine looks at what it is.
-			}
+	c.begun = c.s.sinceMade() // Of the next request, if its first byte is there already.
+	if by := c.begun + c.s.o.WriteTimeout; by-c.writeBy >= c.s.slack()/2 {
+		c.writeBy = by
+		if err := c.Conn.SetWriteDeadline(c.s.made.Add(by)); err != nil {
+			return 0, err //nolint:wrapcheck // The engine looks at what it is.
 		}
 	}
 	return c.Conn.Write(p) //nolint:wrapcheck // The engine looks at what it is.
+}
+
+// SetWriteDeadline is for a stream of events, which keeps its own times from then on.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.writeBy = math.MaxInt64
+	return c.Conn.SetWriteDeadline(t) //nolint:wrapcheck // The caller only asks whether it worked.
 }
 
 func (c *conn) Close() error {

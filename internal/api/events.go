@@ -34,7 +34,7 @@ func (s *Server) events(c *call, ticket string) {
 		h.SetCanonical(hCacheControl, vNoStore)
 	default:
 		if k, ok := c.ctx.Conn().(*conn); ok {
-			k.taken, k.room = true, nil
+			k.room = nil // Nothing is read any more.
 		}
 		c.ctx.HijackSetNoResponse(true)
 		c.ctx.Hijack(func(hijacked net.Conn) {
