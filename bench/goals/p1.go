@@ -69,34 +69,57 @@ func p1(ctx context.Context, s *settings) error {
 			name: "nginx, `return 200`", auth: auth, url: "http://" + address + "/v1/activities/12/purchases",
 			buyers: buyers, header: header, pid: nginx.pid,
 		}
-		mine, stop, err := allRefusals(ctx, s, auth, *base)
-		defer stop()
-		if err != nil {
-			return err
-		}
-		if s.only != "" {
-			mine = slices.DeleteFunc(mine, func(sub *subject) bool { return sub.reason != s.only })
-		}
-		for _, sub := range mine {
-			sub.base = base
-		}
-		subjects = append(append(subjects, base), mine...)
-	}
-	for _, sub := range subjects {
-		for range s.rounds {
-			if sub.base == nil {
-				continue
+		subjects = append(subjects, base)
+		for _, k := range shopsOfP1 {
+			// One after the other: what the others do while they wait would be in the way.
+			mine, err := k.compareAll(ctx, s, script, base)
+			if err != nil {
+				return err
 			}
-			if err := sub.compare(ctx, s, script); err != nil {
-				return fmt.Errorf("%s, %s: %w", sub.name, sub.auth, err)
-			}
+			subjects = append(subjects, mine...)
 		}
 	}
 	showP1(s, subjects)
-	if s.profiles == "" {
-		return nil
+	return nil
+}
+
+// shopOfP1 is a shop in which all of the gate's checks are on.
+type shopOfP1 struct {
+	reason string // The only refusal that it gives; "": those that are about the activity and not the buyer.
+	limits []string
+}
+
+var shopsOfP1 = []shopOfP1{{"", nil}, {"rate_limited", []string{"--limit-user", "0.001/s:1"}}, {"blocked", nil}}
+
+// compareAll opens the shop, and compares what it refuses with nginx.
+func (k shopOfP1) compareAll(ctx context.Context, s *settings, script string, base *subject) ([]*subject, error) {
+	if k.reason != "" && s.only != "" && s.only != k.reason {
+		return nil, nil
 	}
-	return profileAll(ctx, s, script, subjects)
+	sh, err := openShop(ctx, s, filepath.Join(s.work, "data-"+base.auth+k.reason), base.auth, append(slices.Clone(generous), k.limits...)...)
+	if err != nil {
+		return nil, err
+	}
+	defer sh.stop()
+	subjects, err := k.refusals(ctx, sh, *base)
+	if err != nil {
+		return nil, err
+	}
+	if s.only != "" {
+		subjects = slices.DeleteFunc(subjects, func(sub *subject) bool { return sub.reason != s.only })
+	}
+	for _, sub := range subjects {
+		sub.base = base
+		for range s.rounds {
+			if err := sub.compare(ctx, s, script); err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", sub.name, sub.auth, err)
+			}
+		}
+	}
+	if s.profiles == "" {
+		return subjects, nil
+	}
+	return subjects, profileAll(ctx, s, script, subjects)
 }
 
 // compare measures the subject, then nginx.
@@ -116,49 +139,29 @@ func (sub *subject) compare(ctx context.Context, s *settings, script string) err
 // generous are limits that are asked, and refuse nobody.
 var generous = []string{"--limit-ip", "100000/s:10000", "--limit-user", "10000/s:10000", "--limit-device", "10000/s:10000", "--limit-abuse", "off"}
 
-// allRefusals opens a shop in which all of the gate's checks are on, and one each for those refusals that are about
-// the buyer and not the activity. stop ends what was opened, whatever else is returned.
-func allRefusals(ctx context.Context, s *settings, auth string, like subject) (subjects []*subject, stop func(), err error) {
-	var shops []*shop
-	stop = func() {
-		for _, sh := range shops {
-			sh.stop()
+// refusals makes what the shop refuses.
+func (k shopOfP1) refusals(ctx context.Context, sh *shop, like subject) ([]*subject, error) {
+	if err := sh.blockOthers(ctx); err != nil {
+		return nil, err
+	}
+	switch k.reason {
+	case "":
+		return refusals(ctx, sh, like)
+	case "blocked":
+		if _, err := sh.operator.AddBlock(ctx, client.NewBlock{Kind: string(seckill.BlockCIDR), Value: "127.0.0.0/8", Reason: "the load comes from here"}); err != nil {
+			return nil, err
 		}
 	}
-	for _, k := range []struct {
-		reason string
-		limits []string
-	}{{"", nil}, {"rate_limited", []string{"--limit-user", "0.001/s:1"}}, {"blocked", nil}} {
-		sh, err := openShop(ctx, s, filepath.Join(s.work, "data-"+auth+k.reason), auth, append(slices.Clone(generous), k.limits...)...)
-		if err != nil {
-			return nil, stop, err
-		}
-		shops = append(shops, sh)
-		if err := sh.blockOthers(ctx); err != nil {
-			return nil, stop, err
-		}
-		if k.reason == "" {
-			if subjects, err = refusals(ctx, sh, like); err != nil {
-				return nil, stop, err
-			}
-			continue
-		}
-		if k.reason == "blocked" {
-			if _, err := sh.operator.AddBlock(ctx, client.NewBlock{Kind: string(seckill.BlockCIDR), Value: "127.0.0.0/8", Reason: "the load comes from here"}); err != nil {
-				return nil, stop, err
-			}
-		}
-		id, err := sh.sale(ctx, k.reason, 1_000_000, time.Now().Add(-time.Second))
-		if err != nil {
-			return nil, stop, err
-		}
-		subjects = append(subjects, like.of(sh, k.reason, id))
+	id, err := sh.sale(ctx, k.reason, 1_000_000, time.Now().Add(-time.Second))
+	if err != nil {
+		return nil, err
 	}
-	return subjects, stop, nil
+	return []*subject{like.of(sh, k.reason, id)}, nil
 }
 
 // of is a subject for the same buyers.
 func (sub subject) of(sh *shop, reason string, id int64) *subject {
+	sub.samples = samples{}
 	sub.name, sub.reason, sub.shop, sub.pid = "`"+reason+"`", reason, sh, sh.pid
 	sub.url = fmt.Sprintf("http://%s/v1/activities/%d/purchases", sh.public, id)
 	return &sub
@@ -309,9 +312,6 @@ func met(ok bool) string {
 
 func profileAll(ctx context.Context, s *settings, script string, subjects []*subject) error {
 	for _, sub := range subjects {
-		if sub.base == nil {
-			continue
-		}
 		if _, err := sub.wrk(ctx, script, time.Second); err != nil {
 			return err
 		}
