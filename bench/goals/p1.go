@@ -79,6 +79,9 @@ func p1(ctx context.Context, s *settings) error {
 			subjects = append(subjects, mine...)
 		}
 	}
+	if len(subjects) == 2 {
+		return fmt.Errorf("-only %s: there is no such row; the rows are sold_out, not_started, already_purchased, ended, rate_limited and blocked", s.only)
+	}
 	showP1(s, subjects)
 	return nil
 }

@@ -27,7 +27,8 @@ func newEngine(s *Server) *fasthttp.Server {
 
 		ReadBufferSize:     headerBytesMax,
 		MaxRequestBodySize: bodyBytesMax,
-		// Our connections keep the times: the engine would ask the clock three times for each request.
+		// There are no timeouts here: our connections keep the times, as the engine would ask the clock three times for each request.
+
 		// The listener turns away what is too much, and says so in our own words.
 		Concurrency: s.o.ConnsMax + 1024,
 
@@ -195,19 +196,8 @@ func (s *Server) slack() time.Duration {
 	return min(s.o.ReadTimeout, s.o.WriteTimeout, s.o.IdleTimeout) / 16
 }
 
-// tick keeps the clock of the connections' deadlines.
-func (s *Server) tick(stop <-chan struct{}) {
-	tick := time.NewTicker(max(s.slack()/2, time.Millisecond/2))
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			s.clock.Store(int64(time.Since(s.made)))
-		}
-	}
-}
+// tick sets the clock of the connections' deadlines.
+func (s *Server) tick() { s.clock.Store(int64(time.Since(s.made))) }
 
 func (s *Server) sinceMade() time.Duration { return time.Duration(s.clock.Load()) }
 

@@ -157,8 +157,8 @@ const keepEvery = 10 * time.Second
 func (s *Server) Serve(ln net.Listener) error {
 	stop := make(chan struct{})
 	var beside sync.WaitGroup
-	beside.Go(func() { s.keepRuns(stop) })
-	beside.Go(func() { s.tick(stop) })
+	beside.Go(func() { every(keepEvery, stop, func() { s.gate.Keep(s.present) }) })
+	beside.Go(func() { every(max(s.slack()/2, time.Millisecond/2), stop, s.tick) })
 	defer func() { close(stop); beside.Wait() }()
 	if err := s.engine.Serve(&listener{Listener: ln, s: s}); err != nil {
 		return fmt.Errorf("serve the public listener: %w", err)
@@ -166,15 +166,16 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-func (s *Server) keepRuns(stop <-chan struct{}) {
-	tick := time.NewTicker(keepEvery)
+// every does something again and again until stop is closed.
+func every(d time.Duration, stop <-chan struct{}, do func()) {
+	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-tick.C:
-			s.gate.Keep(s.present)
+			do()
 		}
 	}
 }

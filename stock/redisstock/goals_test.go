@@ -157,9 +157,9 @@ func article(b *testing.B, redis *testenv.RedisServer, sha string, sale, n int) 
 }
 
 // BenchmarkGoalP5 compares the CPU time of all masters of a cluster with that of one Redis, for the
-// same decisions ("dearer": at most 1 is the goal), with as much under way at each master as at the one, and tells how far the master with
-// the most or the least to do is from an even share, in percent: of decisions ("uneven-%",
-// at most 20 is the goal) and of CPU time.
+// same decisions ("dearer": at most 1 is the goal), with as much under way at each master as at the one.
+// It also tells how far the master with the most or the least to do is from an even share, in percent: of
+// decisions ("uneven-%", at most 20 is the goal) and of CPU time.
 //
 // Where there are fewer processors than servers, three servers take turns on them, and each finds its memory
 // out of the caches: a third of the work costs more than a third. So the same sale is also held with the
@@ -221,7 +221,7 @@ func BenchmarkGoalP5(b *testing.B) {
 // sellInTurn sells n to buyers of one part after those of another, and tells what CPU time one cost.
 func sellInTurn(b *testing.B, x *seller, n int) (cpu float64) {
 	defer func(callers int) { x.wants, x.callers = nil, callers }(x.callers)
-	x.callers /= 3
+	x.callers /= 3 // One master's part of them.
 	for sub := range x.subs {
 		x.wants = func(buyer string) bool { return home(buyer, x.subs) == sub }
 		ns, _ := x.sell(b, n/x.subs)
