@@ -1,6 +1,6 @@
 // Command goals measures goals of docs/benchmarks.md again and prints them as tables:
 //
-//	go run ./bench/goals [flags] [p1|p6|p8|p9|p10|p11]
+//	go run ./bench/goals [flags] [p1|p2|p6|p7|p8|p9|p10|p11]
 //
 // It starts everything that it measures as processes of their own, in a temporary folder
 // that is removed at the end, and compares only what ran in the same round. It writes
@@ -48,12 +48,12 @@ func main() {
 	var s settings
 	flag.StringVar(&s.seckill, "seckill", "", "the program to measure (default: built from this checkout)")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds; the median counts")
-	flag.DurationVar(&s.duration, "duration", 5*time.Second, "p1, p6, p9: of each measurement")
+	flag.DurationVar(&s.duration, "duration", 5*time.Second, "p1, p2, p6, p7, p9: of each measurement")
 	flag.IntVar(&s.buyers, "buyers", 4000, "p1: buyers, each with a token of his own")
-	flag.IntVar(&s.processors, "processors", 1, "p1: processors that the server may use at once; nginx has one worker")
+	flag.IntVar(&s.processors, "processors", 1, "p1, p2: processors that the server may use at once; nginx has one worker")
 	flag.StringVar(&s.profiles, "profiles", "", "p1, p6, p9: a folder for CPU profiles, taken in a round of their own")
 	flag.StringVar(&s.only, "only", "", "p1: one row, such as already_purchased (default all)")
-	flag.StringVar(&s.auth, "auth", "jwt", "p6, p9: how buyers say who they are, jwt or open")
+	flag.StringVar(&s.auth, "auth", "jwt", "p2, p6, p7, p9: how buyers say who they are, jwt or open")
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")
 	flag.IntVar(&s.forged, "forged", 10_000_000, "p10: forged buyers, each from an address of his own")
 	flag.IntVar(&s.waiting, "waiting", 20_000, "p8: buyers who wait on streams of events")
@@ -61,10 +61,10 @@ func main() {
 	flag.IntVar(&s.callers, "callers", 0, "p6: requests under way at most in the open loop (default 1024)")
 	flag.IntVar(&s.share, "share", 40, "p6: the gateway's part of the stock's Redis, KB/s each way; 40 are about 450 purchases a second")
 	flag.Parse()
-	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p6": p6, "p8": p8, "p9": p9, "p10": p10, "p11": p11}
+	goals := map[string]func(context.Context, *settings) error{"": all, "p1": p1, "p2": p2, "p6": p6, "p7": p7, "p8": p8, "p9": p9, "p10": p10, "p11": p11}
 	goal, ok := goals[flag.Arg(0)]
 	if !ok || flag.NArg() > 1 || s.rounds < 1 || s.processors < 1 || s.share < 1 || s.auth != "jwt" && s.auth != "open" {
-		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p6|p8|p9|p10|p11]")
+		fmt.Fprintln(os.Stderr, "usage: goals [flags] [p1|p2|p6|p7|p8|p9|p10|p11]")
 		flag.PrintDefaults()
 		os.Exit(2)
 	}
@@ -74,7 +74,7 @@ func main() {
 }
 
 func all(ctx context.Context, s *settings) error {
-	return errors.Join(p1(ctx, s), p6(ctx, s), p8(ctx, s), p9(ctx, s), p10(ctx, s), p11(ctx, s))
+	return errors.Join(p1(ctx, s), p2(ctx, s), p6(ctx, s), p7(ctx, s), p8(ctx, s), p9(ctx, s), p10(ctx, s), p11(ctx, s))
 }
 
 func exit(err error) {

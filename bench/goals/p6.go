@@ -91,16 +91,9 @@ func (c *curve) measure(ctx context.Context, s *settings, dir string) error {
 		return err
 	}
 	defer st.stop()
-	sold, capacity := int64(0), 0.0
-	for _, d := range []time.Duration{time.Second, s.duration} { // The first one is for warming up.
-		r, err := st.load(ctx, s, "--concurrency", strconv.Itoa(c.closed), "--duration", d.String())
-		if err == nil {
-			sold, err = st.calm(ctx, sold+r.Accepted, r.Outcomes["busy"])
-		}
-		if err != nil {
-			return fmt.Errorf("the capacity: %w", err)
-		}
-		capacity = float64(r.Accepted) / r.Seconds
+	sold, capacity, err := st.capacity(ctx, s, c.closed)
+	if err != nil {
+		return err
 	}
 	c.capacities = append(c.capacities, capacity)
 	for _, p := range c.steps {
@@ -109,6 +102,21 @@ func (c *curve) measure(ctx context.Context, s *settings, dir string) error {
 		}
 	}
 	return nil
+}
+
+// capacity is what a closed loop of so many buyers gets in a second. It tells what they have bought as well.
+func (st *stall) capacity(ctx context.Context, s *settings, buyers int) (sold int64, rate float64, err error) {
+	for _, d := range []time.Duration{time.Second, s.duration} { // The first one is for warming up.
+		r, err := st.load(ctx, s, "--concurrency", strconv.Itoa(buyers), "--duration", d.String())
+		if err == nil {
+			sold, err = st.calm(ctx, sold+r.Accepted, r.Outcomes["busy"])
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("the capacity: %w", err)
+		}
+		rate = float64(r.Accepted) / r.Seconds
+	}
+	return sold, rate, nil
 }
 
 // measure offers one rate. It takes and returns how much is sold.

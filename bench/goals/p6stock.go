@@ -29,7 +29,6 @@ func openShare(ctx context.Context, s *settings, dir string) (*stall, error) {
 		st.stop()
 		return nil, err
 	}
-	st.public = gateway.public
 	return st, gateway.await(ctx, st.open())
 }
 
@@ -39,6 +38,11 @@ func (st *stall) openShare(ctx context.Context, s *settings, dir, redis string) 
 		return nil, err
 	}
 	st.close = append(st.close, t.close)
+	return st.openApart(ctx, s, dir, redis, t.address())
+}
+
+// openApart opens a worker and a gateway, each a process of its own with its own way to Redis.
+func (st *stall) openApart(ctx context.Context, s *settings, dir, redis, gatewaysRedis string, more ...string) (gateway *shop, err error) {
 	data := filepath.Join(dir, "data")
 	worker, err := openShop(ctx, s, data, s.auth, "--roles", "worker,console", "--stock", "redis://"+redis)
 	if err != nil {
@@ -48,11 +52,12 @@ func (st *stall) openShare(ctx context.Context, s *settings, dir, redis string) 
 	if st.activity, err = worker.sale(ctx, "rush", unitsOnSale, time.Now().Add(-time.Second)); err != nil {
 		return nil, err
 	}
-	if gateway, err = openShop(ctx, s, data, s.auth, "--roles", "gateway", "--stock", "redis://"+t.address()); err != nil {
+	if gateway, err = openShop(ctx, s, data, s.auth, append([]string{"--roles", "gateway", "--stock", "redis://" + gatewaysRedis}, more...)...); err != nil {
 		return nil, err
 	}
 	st.pids, st.close = append(st.pids, gateway.pid), append(st.close, gateway.stop)
 	st.shop = &shop{process: gateway.process, public: gateway.public, admin: gateway.admin, operator: worker.operator}
+	st.public = gateway.public
 	return gateway, nil
 }
 

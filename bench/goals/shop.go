@@ -149,15 +149,15 @@ func (s *shop) profile(file string, d time.Duration) error {
 	return os.WriteFile(file, b, 0o600)
 }
 
-// identities writes a file with the header value of each buyer, one a line, and returns
-// the header's name.
-func identities(s *settings, auth string) (file, header string, err error) {
+// identities writes a file with the header value of each of n buyers, one a line, and returns
+// the header's name. The first of them has the number from.
+func identities(s *settings, auth string, from, n int) (file, header string, err error) {
 	file = filepath.Join(s.work, "buyers-"+auth)
 	header = "X-User-Id"
 	var text []byte
 	now := time.Now()
-	for i := range s.buyers {
-		buyer := buyerID(i)
+	for i := range n {
+		buyer := buyerID(from + i)
 		if auth == "jwt" {
 			header = "Authorization"
 			claims := jwt.RegisteredClaims{Subject: buyer, IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(24 * time.Hour))}

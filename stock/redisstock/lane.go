@@ -29,8 +29,6 @@ const (
 	laneWorth = 200
 	// laneMax bounds the attempts that wait for one sub-stock.
 	laneMax = 16384
-	// batchBits is how many bits of an attempt's number are its place in its call of Reserve.
-	batchBits = 20
 )
 
 // lanes are those of all sub-stocks that this process sells from.
@@ -58,7 +56,7 @@ type waiter struct {
 	ctx     context.Context
 	buyers  []string
 	tokens  []string
-	numbers string // What orders them; see reserve.lua.
+	places  string // What orders them; see reserve.lua.
 	stop    bool
 	done    chan struct{}
 	decided decided // Set before done is closed.
@@ -145,12 +143,12 @@ func (s *Stock) decideTogether(k laneKey, some []*waiter) {
 	ctx, cancel := context.WithDeadline(s.ctx, latest(some))
 	defer cancel()
 	var buyers, tokens []string
-	numbers := []byte(s.process)
+	order := []byte(s.process)
 	for _, w := range some {
 		buyers, tokens = append(buyers, w.buyers...), append(tokens, w.tokens...)
-		numbers = append(numbers, w.numbers...)
+		order = append(order, w.places...)
 	}
-	a := s.doAll(ctx, []call{s.reserveCall(k, buyers, tokens, string(numbers), some[0].stop)})[0]
+	a := s.doAll(ctx, []call{s.reserveCall(k, buyers, tokens, string(order), some[0].stop)})[0]
 	d, err := readDecided(a, len(buyers))
 	for _, w := range some {
 		if w.err = err; err == nil {
@@ -253,15 +251,54 @@ func (d *decided) cut(n int) (first decided, err error) {
 	return first, nil
 }
 
-// number is what orders an attempt among those of this process: its call of Reserve, and its place there.
-func number(b []byte, batch int64, place int) []byte {
-	return strconv.AppendInt(append(b, ' '), batch<<batchBits|int64(place), 36)
+// Places in a batch are written as what each is more than the one before, and most of these are one sign: five bits
+// of it each, the lowest first, and another bit if there are more (VLQ, as in source maps).
+const (
+	placeZero = '0'
+	placeMore = 1 << 5
+)
+
+// appendPlaces writes ascending places in a batch.
+func appendPlaces(b []byte, batch int64, places []int) []byte {
+	b = append(strconv.AppendInt(append(b, ' '), batch, 36), ':')
+	last := 0
+	for _, p := range places {
+		v := p - last
+		last = p
+		for ; v >= placeMore; v >>= 5 {
+			b = append(b, placeZero+byte(v&(placeMore-1)|placeMore))
+		}
+		b = append(b, placeZero+byte(v))
+	}
+	return b
 }
 
-// parseNumber reads a number.
-func parseNumber(s string) (batch int64, place int, err error) {
-	n, err := strconv.ParseInt(s, 36, 64)
-	return n >> batchBits, int(n & (1<<batchBits - 1)), err
+// spot is where an attempt was: in a batch, at a place.
+type spot struct {
+	batch string
+	place int
+}
+
+// parsePlaces reads what appendPlaces wrote.
+func parsePlaces(word string) (spots []spot, err error) {
+	batch, places, ok := strings.Cut(word, ":")
+	at, v, shift := 0, 0, 0
+	for _, c := range []byte(places) {
+		bits := int(c) - placeZero
+		if bits < 0 || bits >= 2*placeMore || shift > 30 {
+			return nil, fmt.Errorf("%q are no places", word)
+		}
+		v |= bits & (placeMore - 1) << shift
+		if shift += 5; bits < placeMore {
+			at += v
+			spots = append(spots, spot{batch, at})
+			v, shift = 0, 0
+		}
+	}
+	if !ok || shift > 0 {
+		return nil, fmt.Errorf("%q are no places", word)
+	}
+	return spots, nil
 }
 
 // copyOf has strings of its own: the caller's may be views of a buffer that is used again while a call

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"seckill"
 	"seckill/internal/testenv"
 	"seckill/stock"
@@ -326,5 +328,43 @@ func TestLaneIsBounded(t *testing.T) {
 	}
 	if err := s.submit(key, w(1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: got %v", err)
+	}
+}
+
+// Places are read as they were written, for the attempts that were taken.
+func TestPlaces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var want []spot
+		var words, verdicts string
+		for range rapid.IntRange(0, 4).Draw(t, "batches") {
+			batch := rapid.Int64Min(1).Draw(t, "batch")
+			places := rapid.SliceOfNDistinct(rapid.OneOf(rapid.IntRange(0, 99), rapid.IntRange(0, 1<<30)), 1, 40, rapid.ID[int]).Draw(t, "places")
+			slices.Sort(places)
+			words += string(appendPlaces(nil, batch, places))
+			for _, p := range places {
+				if rapid.Bool().Draw(t, "taken") {
+					verdicts += string('0' + rune(stock.Taken))
+					want = append(want, spot{strconv.FormatInt(batch, 36), p})
+				} else {
+					verdicts += rapid.SampledFrom([]string{".", "8", "7"}).Draw(t, "verdict")
+				}
+			}
+		}
+		got, err := parseSpots(strings.Fields(words + " =" + verdicts))
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%q %q: got %v, %v; want %v", words, verdicts, got, err, want)
+		}
+	})
+}
+
+// What cannot have been written is not read as something else.
+func TestPlacesThatAreNone(t *testing.T) {
+	for _, head := range []string{"1", "1:/", "1:p", "1:0P", "1:PPPPPPP0", "1:00 =9", "1:0 =99"} {
+		if spots, err := parseSpots(strings.Fields(head)); err == nil {
+			t.Errorf("%q is read as %v", head, spots)
+		}
+	}
+	if spots, err := parseSpots([]string{"=989"}); err != nil || len(spots) > 0 {
+		t.Errorf("a stock that is not split: got %v, %v", spots, err)
 	}
 }

@@ -305,14 +305,18 @@ func leftBehindIsListed(t *testing.T, redis *testenv.RedisServer, as func(*Optio
 		batch := func(n int) {
 			var as []seckill.Attempt
 			for i := range n {
-				as = append(as, attempt(fmt.Sprintf("%d %d", len(want), i), 1+i%2))
+				as = append(as, attempt(fmt.Sprintf("%d %d", len(want), i), 1+i%2), attempt(fmt.Sprintf("greedy %d", i), 3))
 			}
 			ds, err := s.Reserve(t.Context(), testRun, 1, as)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range ds {
-				want = append(want, d.Ticket)
+			for i, d := range ds {
+				if i%2 == 0 {
+					want = append(want, d.Ticket)
+				} else if d.Verdict != stock.OverLimit {
+					t.Fatalf("got %+v for more than one may have", d)
+				}
 			}
 		}
 		batch(6)

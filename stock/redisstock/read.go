@@ -203,6 +203,35 @@ func once(list []waiting, first int) []waiting {
 	return kept
 }
 
+// parseSpots reads where those were that a message has; see reserve.lua.
+func parseSpots(words []string) (spots []spot, err error) {
+	for _, word := range words {
+		verdicts, some := strings.CutPrefix(word, "=")
+		if !some {
+			more, err := parsePlaces(word)
+			if err != nil {
+				return nil, err
+			}
+			spots = append(spots, more...)
+			continue
+		}
+		if len(spots) == 0 {
+			return nil, nil // Of a stock that is not split.
+		}
+		if len(verdicts) != len(spots) {
+			return nil, fmt.Errorf("%d verdicts for %d places", len(verdicts), len(spots))
+		}
+		taken := spots[:0]
+		for i, v := range []byte(verdicts) {
+			if stock.Verdict(v-'0') == stock.Taken {
+				taken = append(taken, spots[i])
+			}
+		}
+		spots = taken
+	}
+	return spots, nil
+}
+
 // parseMessage reads a message of an outbox; see reserve.lua. Empty tokens are reservations
 // that are left out.
 func parseMessage(run seckill.RunID, text string) ([]waiting, error) {
@@ -216,7 +245,11 @@ func parseMessage(run seckill.RunID, text string) ([]waiting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("message has the head %q", head)
 	}
-	call, numbers := words[1], words[2:]
+	call := words[1]
+	spots, err := parseSpots(words[2:])
+	if err != nil {
+		return nil, fmt.Errorf("message has the head %q: %w", head, err)
+	}
 	var list []waiting
 	for i := range len(lines) / 2 {
 		buyer, token := lines[2*i+1], lines[2*i+2]
@@ -226,10 +259,8 @@ func parseMessage(run seckill.RunID, text string) ([]waiting, error) {
 		w := waiting{micros: us, call: call, number: i}
 		var own string
 		own, w.Quantity, w.Slot, err = parseToken(token)
-		if i < len(numbers) && err == nil {
-			var batch int64
-			batch, w.number, err = parseNumber(numbers[i])
-			w.call = fmt.Sprint(call, ".", batch)
+		if i < len(spots) {
+			w.call, w.number = call+"."+spots[i].batch, spots[i].place
 		}
 		if err != nil {
 			return nil, fmt.Errorf("message has the reservation %q", token)

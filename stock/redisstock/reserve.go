@@ -168,11 +168,7 @@ func (b *batch) ask(ctx context.Context, groups []part, stop bool) (out []int, e
 	for i, g := range groups {
 		w := &waiter{ctx: ctx, stop: stop, done: make(chan struct{})}
 		w.buyers, w.tokens = copyOf(b.sp.run, b.attempts, g.at)
-		var numbers []byte
-		for _, i := range g.at {
-			numbers = number(numbers, b.id, i)
-		}
-		w.numbers = string(numbers)
+		w.places = string(appendPlaces(nil, b.id, g.at))
 		if errs[i] = b.s.submit(b.lane(g), w); errs[i] == nil {
 			waiters[i] = w
 		}

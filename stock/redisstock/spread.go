@@ -3,7 +3,6 @@ package redisstock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,9 +21,6 @@ import (
 //
 // spread decides on a stock that is split.
 func (b *batch) spread(ctx context.Context) error {
-	if len(b.attempts) >= 1<<batchBits {
-		return fmt.Errorf("%d attempts are too many", len(b.attempts))
-	}
 	b.id = b.s.batches.Add(1)
 	for i := range b.decisions {
 		b.decisions[i].Verdict = stock.Unknown

@@ -5,17 +5,38 @@
 -- Answers how many messages were there.
 local run, buyers, behind, outbox, taken = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
+-- spots takes the order in a head apart: a word for each reservation, as if it were alone (Go's appendPlaces). A stock
+-- that is not split has none.
+local function spots(head)
+  local words, seen = {}, 0
+  local verdicts = string.match(head, ' =(%S+)$')
+  for batch, places in string.gmatch(head, ' (%w+):(%S+)') do
+    local place, unit = 0, 1
+    for _, sign in ipairs({string.byte(places, 1, -1)}) do
+      local bits = sign - 48
+      place, unit = place + bits % 32 * unit, unit * 32
+      if bits < 32 then
+        unit, seen = 1, seen + 1
+        if not verdicts or string.sub(verdicts, seen, seen) == '9' then
+          local word, rest = batch .. ':', place
+          while rest >= 32 do
+            word, rest = word .. string.char(80 + rest % 32), math.floor(rest / 32)
+          end
+          words[#words + 1] = word .. string.char(48 + rest)
+        end
+      end
+    end
+  end
+  return words
+end
+
 -- leave keeps a reservation that is not settled, and tells whether it did.
-local function leave(head, i, buyer, token)
+local function leave(head, buyer, token)
   local list = parse(redis.call('HGET', buyers, buyer))
   for _, p in ipairs(list) do
     if p.ticket == string.sub(token, 1, 20) then
       p.state = '6'
-      local words = {}
-      for word in string.gmatch(head, '%S+') do words[#words + 1] = word end
-      local own = words[1] .. ' ' .. words[2]
-      if words[i + 2] then own = own .. ' ' .. words[i + 2] end
-      redis.call('HSET', behind, p.ticket, own .. '\n' .. buyer .. '\n' .. token)
+      redis.call('HSET', behind, p.ticket, head .. '\n' .. buyer .. '\n' .. token)
       redis.call('HSET', buyers, buyer, format(list))
       return true
     end
@@ -35,11 +56,12 @@ for i = 2, #ARGV do
     done = done + 1
     local head, names, tokens = reservations(text)
     local found = redis.call('HMGET', buyers, unpack(names))
-    local lost = 0
+    local lost, own, places = 0, string.match(head, '^%S+ %S+'), nil
     for j, token in ipairs(tokens) do
       -- Nearly always the order is written, and the record says so.
-      if found[j] and stateOf(found[j], string.sub(token, 1, 20)) == '0' and leave(head, j, names[j], token) then
-        lost = lost + 1
+      if found[j] and stateOf(found[j], string.sub(token, 1, 20)) == '0' then
+        places = places or spots(head)
+        if leave(places[j] and own .. ' ' .. places[j] or own, names[j], token) then lost = lost + 1 end
       end
     end
     if lost > 0 then redis.call('HINCRBY', run, 'b', -lost) end

@@ -5,15 +5,15 @@
 --       6 1 to leave the rest undecided after one that is short, else 0
 --       7 what the attempts have in common: 2 no buyer is among them twice, and each is for one unit, without
 --         a key and with a ticket of this run; 1 a buyer is among them twice; 0 neither
---       8 what orders attempts among those at other sub-stocks: "-", or "process n1 n2 …" with
---         the number of each attempt in that process
+--       8 what orders attempts among those at other sub-stocks: "-", or "process batch:places batch:places …"
+--         with the batches they came in, and their places there (Go's appendPlace)
 --       then for each attempt: buyer, token (see record.lua) without a slot. That of a
 --       ticket which is not of this run begins with "?" and is longer than 20.
 -- Answers {code}: 0 not loaded  1 another epoch is in place  2 another number of sub-stocks
 --         {3, verdicts, available, reservations queued, …}: verdicts has one sign per
 --         attempt (Go's stock.Verdict, counted from "0"), "." if undecided; then, in order, for each that
 --         is known: ticket, reservations in front; over the limit: ticket or "".
--- The outbox's message is lines: "µs process n1 n2 …" (the numbers of those that were taken), and then for
+-- The outbox's message is lines: µs, ARGV 8 and, unless all were taken, "=" with the verdicts; and then for
 -- each that was taken two: its buyer, and the token without key.
 --
 -- Lists are made from ARGV, in place, wherever they can be as long as it: a table that grows, or
@@ -141,16 +141,6 @@ local function put(at, message)
   return redis.call('HSET', messages, id, message)
 end
 
--- chosen is what orders this call, without the numbers of attempts for which nothing was taken.
-local function chosen()
-  local words = {}
-  for word in string.gmatch(ARGV[8], '%S+') do
-    local i = #words
-    if i == 0 or string.sub(verdicts, i, i) == TAKEN then words[i + 1] = word else words[i + 1] = '' end
-  end
-  return (string.gsub(table.concat(words, ' '), ' +', ' '))
-end
-
 -- each decides one attempt after the other.
 local function each()
   local twice = ARGV[7] == '1'
@@ -187,7 +177,9 @@ if not alike() then each() end
 if taken > 0 then
   -- The outbox first: if it is lost, nothing has been written yet.
   local at = int(now)
-  if not put(at, at .. ' ' .. (taken < count and chosen() or ARGV[8]) .. '\n' .. lines) then return {0} end
+  local head = at .. ' ' .. ARGV[8]
+  if taken < count then head = head .. ' =' .. verdicts end
+  if not put(at, head .. '\n' .. lines) then return {0} end
   redis.call(unpack(set, 1, 2 * taken + 2))
   reservations = reservations + taken
   redis.call('HSET', run, 'a', int(available), 'q', int(meta[9] + units), 'n', int(reservations), 'b', int(meta[12] + taken))
