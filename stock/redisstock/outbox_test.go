@@ -291,6 +291,27 @@ func consumers(t *testing.T, redis *testenv.RedisServer, s *Stock, p place) (nam
 	return names
 }
 
+// reserveAmongGreedy reserves for n buyers, between others who want more than they may have, and returns the tickets.
+func reserveAmongGreedy(t *testing.T, s *Stock, n int) (tickets []string) {
+	t.Helper()
+	var as []seckill.Attempt
+	for i := range n {
+		as = append(as, attempt(fmt.Sprintf("%d of %d", i, n), 1+i%2), attempt(fmt.Sprintf("greedy %d", i), 3))
+	}
+	ds, err := s.Reserve(t.Context(), testRun, 1, as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range ds {
+		if i%2 == 0 {
+			tickets = append(tickets, d.Ticket)
+		} else if d.Verdict != stock.OverLimit {
+			t.Fatalf("got %+v for more than one may have", d)
+		}
+	}
+	return tickets
+}
+
 // A reservation whose message was acknowledged though it is not settled is still listed,
 // in its place, and leaves the list when it is settled.
 func TestLeftBehindIsListed(t *testing.T) {
@@ -302,23 +323,7 @@ func leftBehindIsListed(t *testing.T, redis *testenv.RedisServer, as func(*Optio
 		s := open(t, redis.URL(), as)
 		load(t, s, 100, subs, 2)
 		var want []string
-		batch := func(n int) {
-			var as []seckill.Attempt
-			for i := range n {
-				as = append(as, attempt(fmt.Sprintf("%d %d", len(want), i), 1+i%2), attempt(fmt.Sprintf("greedy %d", i), 3))
-			}
-			ds, err := s.Reserve(t.Context(), testRun, 1, as)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, d := range ds {
-				if i%2 == 0 {
-					want = append(want, d.Ticket)
-				} else if d.Verdict != stock.OverLimit {
-					t.Fatalf("got %+v for more than one may have", d)
-				}
-			}
-		}
+		batch := func(n int) { want = append(want, reserveAmongGreedy(t, s, n)...) }
 		batch(6)
 		batch(1)
 		sub, err := s.Outbox().Subscribe(t.Context())
