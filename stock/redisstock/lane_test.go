@@ -368,3 +368,11 @@ func TestPlacesThatAreNone(t *testing.T) {
 		t.Errorf("a stock that is not split: got %v, %v", spots, err)
 	}
 }
+
+// A message of another version, whose places nobody understands, is as good for orders as any.
+func TestMessageWithUnknownPlaces(t *testing.T) {
+	list, err := parseMessage(testRun, "1 process 7x:~ lqk5c\nann\n00000000000000000000\nbob\n00000000000000000001")
+	if err != nil || len(list) != 2 || list[0].Buyer != "ann" || list[1].Buyer != "bob" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}

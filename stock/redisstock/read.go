@@ -246,10 +246,9 @@ func parseMessage(run seckill.RunID, text string) ([]waiting, error) {
 		return nil, fmt.Errorf("message has the head %q", head)
 	}
 	call := words[1]
-	spots, err := parseSpots(words[2:])
-	if err != nil {
-		return nil, fmt.Errorf("message has the head %q: %w", head, err)
-	}
+	// Without them reservations are listed by their times alone. No order may fail for that, such as one that another
+	// version has put there.
+	spots, _ := parseSpots(words[2:])
 	var list []waiting
 	for i := range len(lines) / 2 {
 		buyer, token := lines[2*i+1], lines[2*i+2]

@@ -6,7 +6,7 @@
 --       7 what the attempts have in common: 2 no buyer is among them twice, and each is for one unit, without
 --         a key and with a ticket of this run; 1 a buyer is among them twice; 0 neither
 --       8 what orders attempts among those at other sub-stocks: "-", or "process batch:places batch:places …"
---         with the batches they came in, and their places there (Go's appendPlace)
+--         with the batches they came in, and their places there (Go's appendPlaces)
 --       then for each attempt: buyer, token (see record.lua) without a slot. That of a
 --       ticket which is not of this run begins with "?" and is longer than 20.
 -- Answers {code}: 0 not loaded  1 another epoch is in place  2 another number of sub-stocks
