@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -116,8 +117,7 @@ func (c *caller) do(ctx context.Context, k call, v any) error {
 
 // unclear tells whether the call may yet succeed, or may have.
 func unclear(err error) bool {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		// Paused is a definite no, for now.
 		return p.Status == http.StatusServiceUnavailable && p.Reason != seckill.Paused.String() || p.Status == http.StatusBadGateway || p.Status == http.StatusGatewayTimeout
 	}
@@ -153,7 +153,7 @@ func (c *caller) try(ctx context.Context, k call, v any) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyBytesMax+1))
 	if err != nil {
 		return fmt.Errorf("read the answer to %s %s: %w", k.method, k.path, err)
@@ -200,9 +200,7 @@ func (c *caller) send(ctx context.Context, k call) (*http.Response, error) {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
 	for _, h := range []http.Header{c.Header, k.header} {
-		for name, values := range h {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, h)
 	}
 	req.Header.Set("User-Agent", "seckill-client")
 	if kind != "" {
@@ -214,7 +212,7 @@ func (c *caller) send(ctx context.Context, k call) (*http.Response, error) {
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	resp, err := c.HTTP.Do(req) //nolint:bodyclose // The caller closes it.
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w", err)
 	}

@@ -59,13 +59,13 @@ type watch struct {
 func (w *watch) stream(ctx context.Context) error {
 	k := call{method: http.MethodGet, path: "/v1/tickets/" + url.PathEscape(w.ticket) + "/events", header: http.Header{"Accept": {"text/event-stream"}}}
 	if w.lastID != "" {
-		k.header["Last-Event-ID"] = []string{w.lastID} //nolint:staticcheck // The name is the standard's.
+		k.header["Last-Event-ID"] = []string{w.lastID}
 	}
 	resp, err := w.b.c.send(ctx, k)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyBytesMax)) // The status alone says enough.
 		return problemOf(resp, body)

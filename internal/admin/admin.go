@@ -292,8 +292,7 @@ func (s *Server) apiWithin(timeout time.Duration, bytesMax int64, handle func(r 
 
 // fail answers with a refusal. An error that is none is logged here, where it ends.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var no *forbidden
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*forbidden](err); ok {
 		no.write(w, r)
 		return
 	}

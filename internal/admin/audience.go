@@ -170,7 +170,7 @@ func (b *buyers) lines(r *bufio.Reader, add func(string) error) error {
 			}
 		}
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // It is the end.
 		}
 	}
 }
@@ -220,8 +220,7 @@ func (b *buyers) array(r io.Reader, add func(string) error) error {
 
 // jsonFault tells what is no JSON from what could not be read.
 func jsonFault(err error, notJSON error) error {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return err
 	}
 	return notJSON

@@ -110,7 +110,7 @@ func TestOpenAPIHasTheFields(t *testing.T) {
 		same(t, name+" has the fields", slices.Sorted(maps.Keys(schemas[name].Properties)), fields)
 	}
 	// An activity, and what the restock did.
-	fields, _ := jsonFields(reflect.TypeOf(restocked{}))
+	fields, _ := jsonFields(reflect.TypeFor[restocked]())
 	more := schemas["Restocked"].AllOf[1].Properties
 	same(t, "Restocked has the fields", slices.Sorted(maps.Keys(merged(more, schemas["Activity"].Properties))), fields)
 }

@@ -31,8 +31,7 @@ func (s *Server) planned(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	e, err := plan.Make(in)
-	var wrong *plan.Problem
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*plan.Problem](err); ok {
 		return answer{}, seckill.Invalid(strings.ReplaceAll(wrong.Field, "-", "_"), seckill.RuleFormat, wrong.Accepted)
 	}
 	if err != nil {

@@ -82,7 +82,7 @@ func (s *Server) broken(ctx *fasthttp.RequestCtx, err error) {
 	if c, ok := ctx.Conn().(*conn); ok {
 		c.linger.Store(true)
 	}
-	ref, status := problem.Plain(seckill.InvalidRequest), fasthttp.StatusBadRequest
+	ref, status := notHTTP, fasthttp.StatusBadRequest
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	switch {
@@ -96,8 +96,6 @@ func (s *Server) broken(ctx *fasthttp.RequestCtx, err error) {
 		ref, status = tooLargeHeader, fasthttp.StatusRequestHeaderFieldsTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
 		ref, status = tooSlow, fasthttp.StatusRequestTimeout
-	default:
-		ref = notHTTP
 	}
 	s.writeProblem(ctx, ref, status, languageOf(ctx))
 }
@@ -242,7 +240,7 @@ func (c *conn) await(p []byte) (int, error) {
 func (c *conn) read(p []byte, by time.Duration) (int, error) {
 	if on := by - c.readBy; on < 0 || on >= c.s.slack()/2 {
 		c.readBy = by
-		if err := c.Conn.SetReadDeadline(c.s.made.Add(by)); err != nil {
+		if err := c.SetReadDeadline(c.s.made.Add(by)); err != nil {
 			return 0, err //nolint:wrapcheck // The engine looks at what it is.
 		}
 	}
@@ -281,7 +279,7 @@ func (c *conn) Close() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
 		select {
 		case c.s.lingers <- struct{}{}:
-			if half.CloseWrite() == nil && c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+			if half.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
 				c.drain()
 			}
 			<-c.s.lingers
@@ -335,7 +333,7 @@ func (s *connSet) hurry() {
 	defer s.mu.Unlock()
 	for c := range s.conns {
 		if !c.spoken.Load() {
-			_ = c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
+			_ = c.SetReadDeadline(time.Now().Add(silentGrace)) // One that is closed needs no hurry.
 		}
 	}
 }
@@ -345,7 +343,7 @@ func (s *connSet) hurryOne(c *conn) error {
 	if !s.hurried.Load() {
 		return nil
 	}
-	return c.Conn.SetReadDeadline(time.Now().Add(silentGrace)) //nolint:wrapcheck // The engine looks at what it is.
+	return c.SetReadDeadline(time.Now().Add(silentGrace)) //nolint:wrapcheck // The engine looks at what it is.
 }
 
 // cut closes whatever is still open, and tells how many that were.

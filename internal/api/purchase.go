@@ -96,8 +96,7 @@ func (s *Server) buy(c *call, activity int64, buyer string, quantity int) (ticke
 	defer cancel()
 	begin := time.Now()
 	d, err := s.o.Reserver.Reserve(ctx, r.Activity, at)
-	var refused *seckill.Refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*seckill.Refusal](err); ok {
 		return "", 0, refused // The stock was not asked.
 	}
 	s.o.Metrics.PurchaseSeconds.Observe(time.Since(begin).Seconds())

@@ -249,5 +249,5 @@ func (s *Server) unknown(what string, err error, about []slog.Attr) {
 		return
 	}
 	about = append(about, slog.Any("error", err), slog.Int64("more", s.muffler.skipped.Swap(0)))
-	s.o.Log.LogAttrs(s.ctx, slog.LevelWarn, what+" failed; the caller was told busy", about...)
+	s.o.Log.LogAttrs(s.ctx, slog.LevelWarn, what+" failed; the caller was told busy", about...) //nolint:sloglint // What is one of a few constants.
 }

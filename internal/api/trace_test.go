@@ -121,7 +121,7 @@ func TestHotRefusalsAllocateNothingWithTracing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tracer.Close(t.Context()) //nolint:errcheck // Nothing was traced.
+	defer tracer.Close(t.Context())
 	for _, c := range hotCases {
 		s, ctx := hot(t, c.prepare, c.verdict)
 		s.o.Tracer = tracer

@@ -161,8 +161,6 @@ func (a *App) open(ctx context.Context) (err error) {
 
 // wire makes the stages and joins them. It is one straight line on purpose: cut into
 // helpers it would only hand everything from one to the next.
-//
-//nolint:funlen // See above.
 func (a *App) wire() (err error) {
 	a.registry, err = activity.NewRegistry(activity.RegistryOptions{
 		Store: a.database, Stock: a.stock, Log: a.log,
@@ -228,7 +226,7 @@ func (a *App) wire() (err error) {
 
 func (a *App) listen() (err error) {
 	if a.config.Roles.Gateway {
-		if a.publicListener, err = net.Listen("tcp", a.config.Listen); err != nil {
+		if a.publicListener, err = net.Listen("tcp", a.config.Listen); err != nil { //nolint:noctx // It waits for nothing.
 			return fmt.Errorf("listen: %w", err)
 		}
 		a.onStop("public listener", closed(a.publicListener))
@@ -239,7 +237,7 @@ func (a *App) listen() (err error) {
 			a.publicListener = a.certificate.listen(a.publicListener)
 		}
 	}
-	if a.adminListener, err = net.Listen("tcp", a.config.AdminListen); err != nil {
+	if a.adminListener, err = net.Listen("tcp", a.config.AdminListen); err != nil { //nolint:noctx // It waits for nothing.
 		return fmt.Errorf("admin-listen: %w", err)
 	}
 	a.onStop("admin listener", closed(a.adminListener))

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -95,6 +96,5 @@ func Migrate(ctx context.Context, c config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer database.Close()
-	return database.Migrate(ctx)
+	return errors.Join(database.Migrate(ctx), database.Close())
 }

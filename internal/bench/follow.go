@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -106,9 +107,7 @@ func (t *tickets) snapshot() Tickets {
 	defer t.mu.Unlock()
 	c := t.counts
 	c.Failed = map[string]int64{}
-	for k, v := range t.counts.Failed {
-		c.Failed[k] = v
-	}
+	maps.Copy(c.Failed, t.counts.Failed)
 	c.Accepted, c.Kept = int64(len(t.kept))+t.over, int64(len(t.kept))
 	c.Pending = c.Kept - int64(len(t.settled))
 	c.Lag = quantiles(t.lag)

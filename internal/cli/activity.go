@@ -142,7 +142,7 @@ func (p *program) byID(use, short string, changes bool, do func(context.Context,
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: exactly("ID")}
 	o := p.operatorFlags(cmd, changes)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := number("ID", args[0])
+		id, err := number(args[0])
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (p *program) activityRestock() *cobra.Command {
 	o := p.operatorFlags(cmd, true)
 	cmd.Flags().Int64Var(&quantity, "quantity", 0, "units to add, or to take away if negative; required")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := number("ID", args[0])
+		id, err := number(args[0])
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (p *program) activityRerun() *cobra.Command {
 	cmd.Flags().Int64Var(&stock, "stock", 0, "units of the new run; required")
 	w.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := number("ID", args[0])
+		id, err := number(args[0])
 		if err != nil {
 			return err
 		}

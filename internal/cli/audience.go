@@ -30,7 +30,7 @@ are on the list.`,
 	}
 	o := p.operatorFlags(cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := number("ID", args[0])
+		id, err := number(args[0])
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func readBuyers(stdin io.Reader, name string) (buyers []byte, err error) {
 		if err != nil {
 			return nil, &mistake{"FILE", fmt.Sprintf("%q cannot be read", name), "a file with a buyer's id on each line, or -"}
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		from = file
 	}
 	buyers, err = io.ReadAll(io.LimitReader(from, audienceBytesMax+1))

@@ -105,7 +105,7 @@ func (p *program) blockRemove() *cobra.Command {
 	cmd := &cobra.Command{Use: "remove ID", Short: "End a block", Args: exactly("ID")}
 	o := p.operatorFlags(cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := number("ID", args[0])
+		id, err := number(args[0])
 		if err != nil {
 			return err
 		}

@@ -216,7 +216,7 @@ func TestDemoStaysUntilStopped(t *testing.T) {
 	if status := <-ended; status != 0 {
 		t.Errorf("got status %d and %q", status, errs)
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "*")); len(left) > 0 { //nolint:usetesting // Where the demo would leave something.
 		t.Errorf("%q are left", left)
 	}
 }

@@ -60,7 +60,7 @@ func (p *program) deadRetry() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id, _ := number("ID", args[0]) // connectFor has checked it.
+		id, _ := number(args[0]) // connectFor has checked it.
 		done, err := a.RetryDead(cmd.Context(), id)
 		if err := o.answer(err, func() { p.showDone(id, &done) }); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (p *program) deadDrop() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id, _ := number("ID", args[0]) // connectFor has checked it.
+		id, _ := number(args[0]) // connectFor has checked it.
 		done, err := a.DropDead(cmd.Context(), id, back, o.reason)
 		return o.answer(err, func() { p.showDone(id, &done) })
 	}

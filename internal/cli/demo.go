@@ -264,7 +264,7 @@ func (d *demo) rush(ctx context.Context) error {
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // Somebody has stopped it.
 		}
 		return fail(fmt.Errorf("play the buyers: %w", err))
 	}

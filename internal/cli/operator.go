@@ -129,10 +129,10 @@ func told(err error) error {
 }
 
 // number reads an id from the command line.
-func number(what, text string) (int64, error) {
+func number(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, &mistake{what, fmt.Sprintf("%q is not an id", text), "a whole number from 1"}
+		return 0, &mistake{"ID", fmt.Sprintf("%q is not an id", text), "a whole number from 1"}
 	}
 	return n, nil
 }

@@ -40,8 +40,7 @@ func (p *program) plan() *cobra.Command {
 			return &mistake{"--headroom", fmt.Sprintf("%q is not a number", headroom), "a decimal number such as 0.5"}
 		}
 		e, err := plan.Make(in)
-		var wrong *plan.Problem
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*plan.Problem](err); ok {
 			return &mistake{"--" + wrong.Field, wrong.Wrong, wrong.Accepted}
 		}
 		if asJSON {

@@ -64,7 +64,7 @@ func wrong(f seckill.Finding) bool {
 // connectFor makes the client, once the arguments are known to be right.
 func (o *operator) connectFor(args []string) (*client.Admin, error) {
 	if len(args) > 0 {
-		if _, err := number("ID", args[0]); err != nil {
+		if _, err := number(args[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (o *operator) connectFor(args []string) (*client.Admin, error) {
 // which activities are meant: the one that is named, or all.
 func (o *operator) which(cmd *cobra.Command, a *client.Admin, args []string) ([]int64, error) {
 	if len(args) > 0 {
-		id, err := number("ID", args[0])
+		id, err := number(args[0])
 		return []int64{id}, err
 	}
 	var ids []int64

@@ -174,7 +174,7 @@ func (p *program) switchCancel() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id, err := number("ID", args[1])
+		id, err := number(args[1])
 		if err != nil {
 			return err
 		}

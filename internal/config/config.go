@@ -185,13 +185,14 @@ func (q Queue) Place() string {
 	if err != nil {
 		values = nil // It was parsed when the setting was read.
 	}
-	place := q.Engine + ":" + path
+	var place strings.Builder
+	place.WriteString(q.Engine + ":" + path)
 	for _, name := range []string{"queue", "group"} {
 		if v := values.Get(name); v != "" {
-			place += " " + name + " " + v
+			place.WriteString(" " + name + " " + v)
 		}
 	}
-	return place
+	return place.String()
 }
 
 // fits tells whether the stock can fill the queue.

@@ -24,7 +24,7 @@ func (l *loader) file(from given) {
 		l.mistake(from.name, fmt.Sprintf("%q cannot be opened (%s)", from.value, bare(err)), accepted)
 		return
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	body, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
 	switch {
 	case err != nil:

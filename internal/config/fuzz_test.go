@@ -21,7 +21,6 @@ func FuzzValues(f *testing.F) {
 			return // It may name a file of the machine.
 		}
 		for i := range settings {
-			c := Default()
 			l := &loader{given: map[string]given{settings[i].name: {name: "--" + settings[i].name, value: value}}}
 			c, failed := l.parse()
 			c.check(flagName, failed)

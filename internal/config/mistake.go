@@ -36,7 +36,7 @@ func Mistakes(err error) []string {
 	var lines []string
 	var walk func(error)
 	walk = func(err error) {
-		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // It is this very value that is taken apart.
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, one := range many.Unwrap() {
 				walk(one)
 			}

@@ -251,7 +251,7 @@ func secretOrFile(s string) (Secret, error) {
 		// Not the name: somebody's secret may begin with an @.
 		return no("cannot be opened (" + bare(err) + ")")
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, secretBytesMax+1))
 	if err != nil {
 		return no("cannot be read (" + bare(err) + ")")
@@ -268,8 +268,7 @@ func secretOrFile(s string) (Secret, error) {
 
 // bare is the reason of a failed file operation, without the name of the file.
 func bare(err error) string {
-	var e *os.PathError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err.Error()
 	}
 	return "not readable"

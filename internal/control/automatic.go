@@ -143,7 +143,7 @@ func (b *Board) writeAutomatic(ctx context.Context) ([]seckill.Block, error) {
 	if refusal := refused(err); refusal != nil {
 		b.o.Log.Warn("control: automatic blocks were not taken", "blocks", len(batch), "reason", refusal.Detail)
 		b.automatic.done(batch)
-		return nil, nil
+		return nil, nil //nolint:nilerr // It was no for good, and has been told.
 	}
 	return batch, err
 }

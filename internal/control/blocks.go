@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gaissmai/bart"
@@ -275,9 +276,9 @@ func Canonical(kind seckill.BlockKind, value string) (string, []seckill.FieldErr
 		}
 		return value, nil
 	}
-	kinds := ""
+	var kinds strings.Builder
 	for _, k := range seckill.BlockKinds() {
-		kinds += ", " + string(k)
+		kinds.WriteString(", " + string(k))
 	}
-	return "", []seckill.FieldError{{Field: "kind", Rule: seckill.RuleOneOf, Arg: kinds[2:]}}
+	return "", []seckill.FieldError{{Field: "kind", Rule: seckill.RuleOneOf, Arg: kinds.String()[2:]}}
 }

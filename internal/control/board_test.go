@@ -378,7 +378,7 @@ func TestListsAreReplacedWhole(t *testing.T) {
 			}
 			return broken
 		}, operator)
-		if err != broken || !b.Snapshot().Eligible(listed(3), "ann") || d.heads[3].Version != 1 {
+		if !errors.Is(err, broken) || !b.Snapshot().Eligible(listed(3), "ann") || d.heads[3].Version != 1 {
 			t.Errorf("after a list that broke off: %v, %+v", err, d.heads[3])
 		}
 		if _, err := b.SetAudience(ctx, 3, buyers(), operator); err != nil || b.Snapshot().Eligible(listed(3), "ann") {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -26,9 +27,7 @@ func TestGrownGatewayAloneHolds(t *testing.T) {
 		a, err := g.buy(activity, "early-0", "", 1)
 		return err == nil && a.str("reason") == "already_purchased"
 	})
-	for buyer, ticket := range g.buyAll(activity, "late", 5) {
-		tickets[buyer] = ticket
-	}
+	maps.Copy(tickets, g.buyAll(activity, "late", 5))
 	if audit := g.audit(); strings.Contains(audit, "activity.hold") {
 		t.Errorf("held by a restart that lost nothing: %s", audit)
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -123,9 +124,7 @@ func TestSQLiteDiskFull(t *testing.T) {
 		t.Errorf("the disk was not full enough: %+v", b)
 	}
 	empty()
-	for buyer, ticket := range accepted {
-		tickets[buyer] = ticket
-	}
+	maps.Copy(tickets, accepted)
 	for buyer, ticket := range tickets {
 		if final := s.final(buyer, ticket); final.str("state") != "confirmed" {
 			t.Fatalf("ticket %s: %s", ticket, final.body)

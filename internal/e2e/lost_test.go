@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -117,9 +118,7 @@ func TestOlderStockIsRebuilt(t *testing.T) {
 	older := t.TempDir()
 	copyStock(t, s.data, older)
 	s.start()
-	for buyer, ticket := range s.buyAll(activity, "late", 5) {
-		tickets[buyer] = ticket
-	}
+	maps.Copy(tickets, s.buyAll(activity, "late", 5))
 	s.kill()
 	copyStock(t, older, s.data)
 	s.start()

@@ -72,7 +72,7 @@ func (b *Backlog) turn(stopped bool, what string) {
 	b.since = time.Now()
 	b.stopped.Store(stopped)
 	if b.Log != nil {
-		b.Log.Warn(what, "waiting", b.figure, "high", b.High, "low", b.Low)
+		b.Log.Warn(what, "waiting", b.figure, "high", b.High, "low", b.Low) //nolint:sloglint // What is one of two constants.
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		pause(ctx, wait)
 		wait = min(2*wait, c.RetryMost)
 	}
-	return nil
+	return nil //nolint:nilerr // It was told to stop.
 }
 
 func (r *Relay) withDefaults() *Relay {

@@ -95,7 +95,7 @@ func TestEventsAreChecked(t *testing.T) {
 		{"webhook.test", "[{events one_of reservation.confirmed, reservation.failed, order.paid, order.cancelled, order.expired}]"},
 	} {
 		var events []seckill.WebhookEvent
-		for _, name := range strings.Fields(c.events) {
+		for name := range strings.FieldsSeq(c.events) {
 			events = append(events, seckill.WebhookEvent(name))
 		}
 		if got := fmt.Sprint(d.CheckWebhook(t.Context(), "http://10.0.0.1/", events)); got != c.want {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -220,9 +221,9 @@ func (s *session) rest(ctx context.Context, before int, pause time.Duration, all
 }
 
 func lastError(all []result) error {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].answer.Err != nil {
-			return all[i].answer.Err
+	for _, a := range slices.Backward(all) {
+		if a.answer.Err != nil {
+			return a.answer.Err
 		}
 	}
 	return nil

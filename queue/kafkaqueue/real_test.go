@@ -156,7 +156,7 @@ func TestChildConsumes(t *testing.T) {
 	}
 	q := open(t, kafkaqueue.Options{URL: url, SessionTimeout: 6 * time.Second})
 	receive(t, subscribe(t, q), 3)
-	fmt.Println("in hand")
+	fmt.Fprintln(os.Stdout, "in hand")
 	_, _ = io.Copy(io.Discard, os.Stdin) // Until it is killed, or the parent is gone.
 }
 

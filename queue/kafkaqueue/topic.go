@@ -80,7 +80,7 @@ func leaderless(p kadm.PartitionDetail) bool { return p.Leader < 0 }
 
 func (q *Queue) create(ctx context.Context) error {
 	partitions, replicas := q.place.partitions, q.place.replicas
-	settings := map[string]*string{"cleanup.policy": kmsg.StringPtr("delete")}
+	settings := map[string]*string{"cleanup.policy": new("delete")}
 	if partitions == 0 {
 		partitions = partitionsDefault
 	}
@@ -88,7 +88,7 @@ func (q *Queue) create(ctx context.Context) error {
 	case replicas == 0:
 		replicas = -1 // As the brokers are set.
 	case replicas >= 3:
-		settings["min.insync.replicas"] = kmsg.StringPtr("2")
+		settings["min.insync.replicas"] = new("2")
 	}
 	_, err := q.admin.CreateTopic(ctx, partitions, replicas, settings, q.place.topic)
 	// Another process may have been faster.

@@ -28,7 +28,7 @@ func newTroubles(log *slog.Logger) *troubles {
 
 func (t *troubles) warn(said string, args ...any) {
 	if t.again(said) {
-		t.log.Log(context.Background(), slog.LevelWarn, said, args...)
+		t.log.Log(context.Background(), slog.LevelWarn, said, args...) //nolint:sloglint // What is said is one of a few constants.
 	}
 }
 

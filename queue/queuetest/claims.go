@@ -78,7 +78,7 @@ func atMostMax(t *testing.T, open func(*testing.T) Source) {
 	must(t, s.Put(patience(t), names("m", 10)...))
 	sub := subscribe(t, s)
 	for got := 0; got < 10; {
-		ds, err := receiveIn(t, patience(t), sub, 3)
+		ds, err := receiveIn(patience(t), t, sub, 3)
 		must(t, err)
 		if len(ds) < 1 || len(ds) > 3 {
 			t.Fatalf("got %d deliveries, want 1 to 3", len(ds))
@@ -96,7 +96,7 @@ func cancelLosesNothing(t *testing.T, open func(*testing.T) Source) {
 	sub := subscribe(t, s)
 	for range 5 {
 		ended, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := receiveIn(t, ended, sub, 1)
+		_, err := receiveIn(ended, t, sub, 1)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("receive from an empty queue: got %v, want the deadline", err)
@@ -208,7 +208,7 @@ func chaos(t *testing.T, open func(*testing.T) Source) {
 					return
 				}
 				work.consume(t.Context(), s, sub, 0.2, dice)
-				sub.Close()
+				_ = sub.Close()
 			}
 		})
 	}
@@ -309,7 +309,7 @@ func publishedTogether(t *testing.T, open Open) {
 	sub := subscribe(t, q)
 	seen := map[string]bool{}
 	for len(seen) < 500 {
-		ds, err := receiveIn(t, patience(t), sub, 128)
+		ds, err := receiveIn(patience(t), t, sub, 128)
 		must(t, err)
 		for _, d := range ds {
 			seen[d.ID] = true
@@ -332,7 +332,8 @@ func orderByKey(t *testing.T, open Open) {
 	last := map[string]int{}
 	for _, d := range receive(t, sourceOf(q), sub, 60) {
 		var i int
-		fmt.Sscan(d.ID, &i)
+		_, err := fmt.Sscan(d.ID, &i)
+		must(t, err)
 		if before, ok := last[d.Key]; ok && i <= before {
 			t.Errorf("key %s: %d came after %d", d.Key, i, before)
 		}
@@ -365,11 +366,11 @@ func closedQueueAnswers(t *testing.T, open Open) {
 	q := open(t)
 	sub := subscribe(t, q)
 	must(t, q.Close())
-	q.Close()
+	_ = q.Close()
 	if err := q.Publish(patience(t), queue.Message{ID: "a"}); err == nil {
 		t.Error("a closed queue took a message")
 	}
-	if _, err := receiveIn(t, patience(t), sub, 1); err == nil {
+	if _, err := receiveIn(patience(t), t, sub, 1); err == nil {
 		t.Error("a closed queue delivered something")
 	}
 }

@@ -108,12 +108,12 @@ func subscribe(t *testing.T, s queue.Source) queue.Subscription {
 	t.Helper()
 	sub, err := s.Subscribe(patience(t))
 	must(t, err)
-	t.Cleanup(func() { sub.Close() })
+	t.Cleanup(func() { _ = sub.Close() })
 	return sub
 }
 
 // receiveIn is Receive for a suite that has to survive drivers that never return.
-func receiveIn(t *testing.T, ctx context.Context, sub queue.Subscription, max int) ([]queue.Delivery, error) {
+func receiveIn(ctx context.Context, t *testing.T, sub queue.Subscription, max int) ([]queue.Delivery, error) {
 	t.Helper()
 	type result struct {
 		ds  []queue.Delivery
@@ -138,7 +138,7 @@ func receive(t *testing.T, s Source, sub queue.Subscription, n int) []queue.Deli
 	t.Helper()
 	var all []queue.Delivery
 	for got := 0; got < n; {
-		ds, err := receiveIn(t, patience(t), sub, n-got)
+		ds, err := receiveIn(patience(t), t, sub, n-got)
 		if err != nil {
 			t.Fatalf("receive after %d of %d: %v", got, n, err)
 		}
@@ -157,7 +157,7 @@ func nothing(t *testing.T, s Source, sub queue.Subscription, gone map[string]boo
 	marker := fmt.Sprintf("marker-%d", time.Now().UnixNano())
 	must(t, s.Put(patience(t), marker))
 	for {
-		ds, err := receiveIn(t, patience(t), sub, 100)
+		ds, err := receiveIn(patience(t), t, sub, 100)
 		must(t, err)
 		seen := false
 		for _, d := range ds {

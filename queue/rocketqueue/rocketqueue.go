@@ -78,8 +78,8 @@ func (q *Queue) Publish(ctx context.Context, msgs ...queue.Message) error {
 	return nil
 }
 
-// Traits: a topic on one broker keeps the order of each key. On several it does not claim
-// to, because keys move to the other brokers' queues while one is away.
+// Traits says that a topic on one broker keeps the order of each key. On several it does not claim
+// that, because keys move to the other brokers' queues while one is away.
 func (q *Queue) Traits() queue.Traits {
 	return queue.Traits{Durable: true, OrderedByKey: q.ordered}
 }

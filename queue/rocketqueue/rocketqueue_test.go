@@ -215,16 +215,16 @@ func ackedOutOfTurn(t *testing.T, server *testenv.RocketServer) {
 func receiveAndHang(url string) {
 	q, err := rocketqueue.Open(context.Background(), rocketqueue.Options{URL: url})
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		return
 	}
 	sub, err := q.Subscribe(context.Background())
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		return
 	}
 	ds, err := sub.Receive(context.Background(), 100)
-	fmt.Println("received", len(ds), err)
+	fmt.Fprintln(os.Stdout, "received", len(ds), err)
 	select {}
 }
 

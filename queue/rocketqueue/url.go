@@ -51,7 +51,7 @@ func parseURL(text string) (address, error) {
 		}
 		hosts = hosts[at+1:]
 	}
-	for _, server := range strings.Split(hosts, ",") {
+	for server := range strings.SplitSeq(hosts, ",") {
 		host, port, err := net.SplitHostPort(server)
 		if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || errPort != nil || host == "" || n == 0 {
 			return address{}, fmt.Errorf("%q is not host:port of a name server", server)
