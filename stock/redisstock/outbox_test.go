@@ -1,8 +1,10 @@
 package redisstock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -292,18 +294,20 @@ func consumers(t *testing.T, redis *testenv.RedisServer, s *Stock, p place) (nam
 }
 
 // reserveAmongGreedy reserves for n buyers, between others who want more than they may have, and returns the tickets.
-func reserveAmongGreedy(t *testing.T, s *Stock, n int) (tickets []string) {
+// Those of one home of so many come after those of another, so that the last ones are far from the first.
+func reserveAmongGreedy(t *testing.T, s *Stock, n, subs int) (tickets []string) {
 	t.Helper()
 	var as []seckill.Attempt
 	for i := range n {
 		as = append(as, attempt(fmt.Sprintf("%d of %d", i, n), 1+i%2), attempt(fmt.Sprintf("greedy %d", i), 3))
 	}
+	slices.SortStableFunc(as, func(a, b seckill.Attempt) int { return cmp.Compare(home(a.Buyer, subs), home(b.Buyer, subs)) })
 	ds, err := s.Reserve(t.Context(), testRun, 1, as)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, d := range ds {
-		if i%2 == 0 {
+		if as[i].Quantity < 3 {
 			tickets = append(tickets, d.Ticket)
 		} else if d.Verdict != stock.OverLimit {
 			t.Fatalf("got %+v for more than one may have", d)
@@ -321,16 +325,17 @@ func TestLeftBehindIsListed(t *testing.T) {
 func leftBehindIsListed(t *testing.T, redis *testenv.RedisServer, as func(*Options)) {
 	for _, subs := range []int{1, 4} {
 		s := open(t, redis.URL(), as)
-		load(t, s, 100, subs, 2)
+		load(t, s, 1000, subs, 2)
 		var want []string
-		batch := func(n int) { want = append(want, reserveAmongGreedy(t, s, n)...) }
+		batch := func(n int) { want = append(want, reserveAmongGreedy(t, s, n, 1)...) }
+		want = append(want, reserveAmongGreedy(t, s, 40, subs)...)
 		batch(6)
 		batch(1)
 		sub, err := s.Outbox().Subscribe(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for got := 0; got < 7; {
+		for got := 0; got < 47; {
 			ds, err := sub.Receive(t.Context(), 10)
 			if err != nil {
 				t.Fatal(err)
@@ -371,7 +376,7 @@ func leftBehindIsListed(t *testing.T, redis *testenv.RedisServer, as func(*Optio
 		if b, err := s.Outbox().Backlog(t.Context()); err != nil || b.Waiting != 0 {
 			t.Errorf("backlog: %+v, %v", b, err)
 		}
-		if l := level(t, s); l.Available != 100 || l.Queued != 0 {
+		if l := level(t, s); l.Available != 1000 || l.Queued != 0 {
 			t.Errorf("got %+v", l)
 		}
 	}
