@@ -69,8 +69,8 @@ func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir strin
 	if err := warm.run(ctx, s, r, time.Second); err != nil {
 		return err
 	}
-	real := &rush{st: st, who: buyers, from: int(warm.sold) + 2*clickers, before: warm.sold}
-	if err := real.run(ctx, s, r, s.duration); err != nil {
+	measured := &rush{st: st, who: buyers, from: int(warm.sold) + 2*clickers, before: warm.sold}
+	if err := measured.run(ctx, s, r, s.duration); err != nil {
 		return err
 	}
 	before, err := cpuOf(r.nginx.pid)
@@ -86,11 +86,11 @@ func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir strin
 		return err
 	}
 	base := each(after.minus(before), answered)
-	n := float64(real.sold - warm.sold)
-	gatewayCost, redisCost := each(real.answers[ofGateway], n), each(real.answers[ofRedis], n)
+	n := float64(measured.sold - warm.sold)
+	gatewayCost, redisCost := each(measured.answers[ofGateway], n), each(measured.answers[ofRedis], n)
 	p.gateway, p.redis, p.base = append(p.gateway, gatewayCost), append(p.redis, redisCost), append(p.base, base)
 	p.ratio = append(p.ratio, (gatewayCost+redisCost)/base)
-	p.order = append(p.order, each(real.orders[ofWorker].plus(real.orders[ofRedis]), n))
+	p.order = append(p.order, each(measured.orders[ofWorker].plus(measured.orders[ofRedis]), n))
 	p.accepted = append(p.accepted, n/s.duration.Seconds())
 	return nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -92,12 +90,7 @@ var lagLine = regexp.MustCompile(`(?m)^seckill_order_lag_seconds_bucket\{le="([^
 
 // lags are the orders so far, by the upper edge of their lag in seconds: each has those below it, too.
 func (s *shop) lags() (map[float64]float64, error) {
-	res, err := http.Get("http://" + s.admin + "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	text, err := s.metrics()
 	if err != nil {
 		return nil, err
 	}

@@ -27,14 +27,14 @@ func visit(t *testing.T, w *world) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-func health(t *testing.T, r *bufio.Reader) (closes bool) {
+// health reads the answer to a request for /healthz.
+func health(t *testing.T, r *bufio.Reader) {
 	t.Helper()
 	res, err := http.ReadResponse(r, nil)
 	must(t, err)
 	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 200 || len(body) == 0 {
 		t.Fatalf("%d, %q, %v", res.StatusCode, body, err)
 	}
-	return res.Close
 }
 
 // Requests are understood wherever they are cut into pieces, also if a piece ends one and begins the next, and
