@@ -161,7 +161,7 @@ test('an administrator, an operator, a viewer, and a stranger', async (t) => {
     const row = admin.locator('tbody tr', { hasText: 'olga' });
     await row.getByRole('button', { name: 'Disable' }).click();
     await confirm(admin, 'Disable', 'her shift is over');
-    await see(operator, '.login .notice', 'Your session has ended.', 20000);
+    await see(operator, '.login .notice', 'Your session has ended.');
     await shoot(operator, 'console-roles-ended-en-laptop');
     await press(operator, '中文');
     await see(operator, '.login .notice', '登录已失效');

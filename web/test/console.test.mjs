@@ -137,7 +137,7 @@ test('a stream that is cut is said to be, the books go on, and it comes back', a
   fake.find('activities', 2).books = { total: 1000, available: 7, queued: 0, awaiting_payment: 993, paid: 0, dead: 0, balanced: true };
   await reads(page, { available: '7' });
   fake.liveOff = false;
-  await see(page, '.stream', 'live', 30000);
+  await see(page, '.stream', 'live');
   assert.equal(await page.locator('.notice').count(), 0);
 });
 
@@ -251,7 +251,7 @@ test('dead letters are retried and dropped', async () => {
   await eventually(async () => assert.equal(await row('buyer-77').count(), 0));
   assert.deepEqual(fake.last('POST', 'dead-letters/11/drop').body, { return_stock: false, reason: 'refunded by hand' });
   fake.dead = [];
-  await see(page, '.empty', 'No dead letters.', 15000);
+  await see(page, '.empty', 'No dead letters.');
 });
 
 test('who misbehaves is blocked, and let in again', async () => {
@@ -303,10 +303,10 @@ test('a node in trouble shows on its page, and above every page', async () => {
   const page = await enter({ path: '/nodes' });
   await see(page, '.pill.good >> nth=0', 'Stock');
   Object.assign(fake.nodes[0], { stock: 'dial tcp: connection refused', ready: false, reason: 'stock does not answer' });
-  await see(page, '.pill.warn >> nth=0', 'Stock', 15000);
+  await see(page, '.pill.warn >> nth=0', 'Stock');
   await see(page, 'tbody tr:has-text("gw-1")', /not ready\s*stock does not answer[^]*connection refused/);
   for (const n of fake.nodes) n.stock = 'dial tcp: connection refused';
-  await see(page, '.pill.bad', 'Stock', 15000);
+  await see(page, '.pill.bad', 'Stock');
 });
 
 test('tables are sorted, filtered, kept in the address, exported, and loaded on', async () => {

@@ -45,7 +45,7 @@ async function arrive(sale, options) {
   await page.waitForSelector('#go[data-act=buy]');
   return page;
 }
-const shows = (page, selector, text) => eventually(async () => assert.match(await page.locator(selector).innerText(), text), 20000);
+const shows = (page, selector, text) => eventually(async () => assert.match(await page.locator(selector).innerText(), text));
 const kept = (page, name) => page.evaluate((n) => localStorage.getItem('seckill.' + n), name);
 // A button that has just got another meaning is dead for a moment: see activity.js.
 const settled = (page) => page.waitForTimeout(450);
@@ -163,11 +163,11 @@ for (const [reason, { sale: activity, titles, again, make }] of Object.entries(r
       await undo?.();
     }
     if (!again) return;
-    await page.waitForSelector('#go[data-act=buy]', { timeout: 30000 });
+    await page.waitForSelector('#go[data-act=buy]');
     await settled(page);
     await eventually(async () => {
       if (await page.locator('#go[data-act=buy]').count()) await page.click('#go');
       assert.match(await page.locator('#title').innerText(), /抢到了/);
-    }, 30000);
+    });
   });
 }

@@ -46,7 +46,7 @@ async function arrive(options) {
   return page;
 }
 
-const shows = (page, selector, text) => eventually(async () => assert.match(await page.locator(selector).innerText(), text), 20000);
+const shows = (page, selector, text) => eventually(async () => assert.match(await page.locator(selector).innerText(), text));
 const canPress = (page, act) => page.waitForSelector(`#go[data-act=${act}]`);
 // A button that has just got another meaning is dead for a moment: see activity.js.
 const settled = (page) => page.waitForTimeout(450);

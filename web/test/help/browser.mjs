@@ -12,6 +12,9 @@ const shots = fileURLToPath(new URL('../screenshots/', import.meta.url));
 const names = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 const found = () => names.map((name) => '/usr/bin/' + name).find(existsSync);
 
+// How long to wait for what will come, in milliseconds: a test on a machine with too much to do is slow, and not wrong.
+export const patience = 60000;
+
 export const phone = { width: 390, height: 844 };
 export const desktop = { width: 1280, height: 800 };
 
@@ -32,7 +35,7 @@ export async function open(browser, url, { lang = 'en-GB', dark = false, size = 
     locale: lang, viewport: size, colorScheme: dark ? 'dark' : 'light', reducedMotion: still ? 'reduce' : 'no-preference',
     timezoneId: 'Asia/Shanghai', ...rest,
   });
-  context.setDefaultTimeout(15000);
+  context.setDefaultTimeout(patience);
   const page = await context.newPage();
   page.complaints = [];
   page.on('pageerror', (e) => page.complaints.push(String(e)));
@@ -61,7 +64,7 @@ export async function audit(page, name) {
 }
 
 // Waits until check does not throw any more.
-export async function eventually(check, ms = 10000) {
+export async function eventually(check, ms = patience) {
   const end = Date.now() + ms;
   for (;;) {
     try {

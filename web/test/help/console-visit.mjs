@@ -44,7 +44,7 @@ export async function enter({ as = 'ada', path = '/', size = laptop, prepare, ..
   return page;
 }
 
-export const see = (page, selector, text, ms = 12000) => eventually(async () => {
+export const see = (page, selector, text, ms) => eventually(async () => {
   const found = await page.locator(selector).filter({ visible: true }).allInnerTexts();
   const want = text instanceof RegExp ? text : new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
   assert.ok(found.some((t) => want.test(t.trim())), `${selector}: got ${JSON.stringify(found)}, want ${want}`);

@@ -34,7 +34,7 @@ async function start(program, args, found, env) {
     const known = await eventually(async () => {
       if (child.exitCode !== null) return null;
       return await found(printed);
-    }, 30000);
+    });
     assert.ok(known, `${program} ${args[0]} has ended`);
     return { ...known, stop, printed: () => printed, signal: (name) => child.kill(name) };
   } catch (e) {
@@ -88,7 +88,7 @@ async function sell(server, activity) {
   const made = await ask(server, 'POST', 'activities', {
     name: 'Walnut lamp', stock: 100, price_cents: 19900, starts_at: new Date(Date.now() - 1000).toISOString(), ends_at: new Date(Date.now() + 3600e3).toISOString(), ...activity,
   });
-  await eventually(async () => assert.equal((await (await fetch(`${server.shop}/v1/activities/${made.id}`)).json()).state, 'open'), 15000);
+  await eventually(async () => assert.equal((await (await fetch(`${server.shop}/v1/activities/${made.id}`)).json()).state, 'open'));
   return made;
 }
 
