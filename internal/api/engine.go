@@ -6,11 +6,11 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -64,6 +64,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}
 	c.end()
 	s.calls.Put(c)
+	if k, ok := ctx.Conn().(*conn); ok {
+		k.mayHold = !ctx.Hijacked()
+	}
 }
 
 // guard makes a panic of one request that request's trouble alone. What was in use then is
@@ -183,6 +186,14 @@ type conn struct {
 	writeBy  time.Duration
 	room     *[roomBytes]byte
 	leftOver []byte // Of room: read from the connection, and not given to the engine yet.
+	mayHold  bool   // What is written next is a whole answer.
+
+	// What follows belongs to s.out while an answer is held.
+	held   atomic.Bool
+	reply  *reply
+	raw    syscall.RawConn
+	rest   []byte // Of the answer, if the caller had no room for all of it.
+	failed error
 }
 
 // roomBytes is what is read at once while a request is awaited: most requests fit.
@@ -203,6 +214,9 @@ func (s *Server) sinceMade() time.Duration { return time.Duration(s.clock.Load()
 // it is in the middle of one. It reads more than that byte, and so most requests cost one system call.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.leftOver) > 0 {
+		if err := c.settle(); err != nil {
+			return 0, err
+		}
 		n := copy(p, c.leftOver)
 		c.leftOver = c.leftOver[n:]
 		return n, nil
@@ -227,7 +241,10 @@ func (c *conn) await(p []byte) (int, error) {
 	if c.spoken.Load() {
 		// The next request of a kept connection is seldom there the moment the last one was answered. Others first: a read
 		// that finds nothing costs a system call and the way through the poller.
-		runtime.Gosched()
+		c.s.out.yield()
+		if err := c.settle(); err != nil {
+			return 0, err
+		}
 		return c.read(p, c.s.sinceMade()+c.s.o.IdleTimeout)
 	}
 	n, err := c.read(p, c.s.sinceMade()+c.s.o.ReadTimeout)
@@ -254,12 +271,20 @@ func (c *conn) read(p []byte, by time.Duration) (int, error) {
 
 // Write gives the caller the write timeout to take an answer.
 func (c *conn) Write(p []byte) (int, error) {
+	if err := c.settle(); err != nil {
+		return 0, err
+	}
+	mayHold := c.mayHold
+	c.mayHold = false
 	c.begun = c.s.sinceMade() // Of the next request, if its first byte is there already.
 	if by := c.begun + c.s.o.WriteTimeout; by-c.writeBy >= c.s.slack()/2 {
 		c.writeBy = by
 		if err := c.Conn.SetWriteDeadline(c.s.made.Add(by)); err != nil {
 			return 0, err //nolint:wrapcheck // The engine looks at what it is.
 		}
+	}
+	if mayHold && c.s.out.hold(c, p) {
+		return len(p), nil
 	}
 	return c.Conn.Write(p) //nolint:wrapcheck // The engine looks at what it is.
 }
@@ -275,6 +300,9 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.s.open.remove(c)
+	if c.held.Load() {
+		c.s.out.flush()
+	}
 	defer c.s.conns.Add(-1)
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
 		select {

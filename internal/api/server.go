@@ -70,6 +70,7 @@ type Server struct {
 	proxyOnce sync.Once     // Whether operators were told of a proxy that is not trusted.
 	lingers   chan struct{} // Room for connections that are closed slowly.
 	open      connSet
+	out       outgoing
 
 	made  time.Time
 	clock atomic.Int64 // Time since then, ns, as tick keeps it.

@@ -1,0 +1,8 @@
+//go:build unix
+
+package api
+
+import "syscall"
+
+// writeNow writes to a socket what it has room for.
+func writeNow(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
