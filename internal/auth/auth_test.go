@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -196,6 +197,79 @@ func TestIssuersAndAudiences(t *testing.T) {
 	}
 	if _, err := HS256("k", Options{Audiences: []string{""}}); err == nil {
 		t.Error("an empty audience is accepted")
+	}
+}
+
+// Whether a token's header was seen before changes nothing about what the token says.
+func TestKnownHeaders(t *testing.T) {
+	key := []byte("k")
+	now := time.Unix(1_800_000_000, 0)
+	o := Options{Now: func() time.Time { return now }, Issuer: "https://id.example", Audiences: []string{"shop"}}
+	written := func(claims string) string {
+		text := b64([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + b64([]byte(claims))
+		sum, err := jwt.SigningMethodHS256.Sign(text, key)
+		must(t, err)
+		return text + "." + b64(sum)
+	}
+	good := written(`{"sub":"ann","iss":"https://id.example","aud":"shop"}`)
+	parts := strings.Split(good, ".")
+	tokens := []string{
+		good, good[:len(good)-1], good + "A", parts[0], parts[0] + ".", parts[0] + "." + parts[1], parts[0] + "..", parts[0] + "." + parts[1] + ".",
+		parts[0] + "." + parts[1] + "." + parts[1] + "." + parts[2], parts[0] + ".." + parts[2], parts[0] + ".!." + parts[2], parts[0] + "." + parts[1] + ".!",
+		parts[0] + "." + b64([]byte(`{"sub":"bob","iss":"https://id.example","aud":"shop"}`)) + "." + parts[2], "." + parts[1] + "." + parts[2], "", ".", "..",
+	}
+	rest := `,"iss":"https://id.example","aud":["shop","other"]`
+	for _, claims := range []string{
+		`{"sub":"ann"` + rest + `}`, `{"sub":42` + rest + `}`, `{"sub":"a\u006en"` + rest + `}`, `{"sub":"a\"n"` + rest + `}`, "{\"sub\":\"a\xffn\"" + rest + "}", `{"sub":null` + rest + `}`,
+		`{"sub":"ann","iss":"https:\/\/id.example","aud":"shop"}`, `{"sub":"ann","iss":["https://id.example"],"aud":"shop"}`, `{"sub":"ann","aud":"shop"}`,
+		`{"sub":"ann","iss":"https://id.example","aud":[1,"shop"]}`, `{"sub":"ann","iss":"https://id.example","aud":"shops"}`, `{"sub":"ann","iss":"https://id.example"}`,
+		`{"sub":"ann","exp":1800000000` + rest + `}`, `{"sub":"ann","exp":1799999994` + rest + `}`, `{"sub":"ann","exp":1799999999.5` + rest + `}`, `{"sub":"ann","exp":1.8e9` + rest + `}`,
+		`{"sub":"ann","exp":null` + rest + `}`, `{"sub":"ann","exp":"1800000000"` + rest + `}`, `{"sub":"ann","exp":0` + rest + `}`, `{"sub":"ann","exp":-1` + rest + `}`, `{"sub":"ann","exp":99999999999999999999` + rest + `}`,
+		`{"sub":"ann","exp":9223372036854775807` + rest + `}`, `{"sub":"ann","exp":{}` + rest + `}`, `{"sub":"ann","nbf":1800000006` + rest + `}`, `{"sub":"ann","nbf":1800000005` + rest + `}`, `{"sub":"ann","nbf":true` + rest + `}`,
+		`null`, `[]`, `{`, `{}`, `"ann"`, ``,
+	} {
+		tokens = append(tokens, written(claims))
+	}
+	accepted := 0
+	for _, token := range tokens {
+		said := map[string]bool{}
+		for _, knows := range []bool{false, true} {
+			a, err := HS256(string(key), o)
+			must(t, err)
+			if knows {
+				_, err := a.Buyer("Bearer "+good, peer)
+				must(t, err)
+				a.(*bearer).forget()
+			}
+			buyer, err := a.Buyer("Bearer "+token, peer)
+			if again, _ := a.Buyer("Bearer "+token, peer); again != buyer {
+				t.Errorf("%q: %q, then %q", token, buyer, again)
+			}
+			if buyer != "" {
+				accepted++
+			}
+			said[fmt.Sprint(buyer, err)] = true
+		}
+		if len(said) != 1 {
+			t.Errorf("%q: %v", token, said)
+		}
+	}
+	if want := 2 * 13; accepted != want {
+		t.Errorf("%d were accepted, want %d", accepted, want)
+	}
+}
+
+// No more headers are remembered than keys have, whatever good tokens say there.
+func TestKnownHeadersAreBounded(t *testing.T) {
+	a, err := HS256("k", Options{})
+	must(t, err)
+	for i := range 10 * headersMax {
+		if _, err := a.Buyer("Bearer "+sign(t, jwt.SigningMethodHS256, []byte("k"), jwt.MapClaims{"sub": "ann"}, "kid", fmt.Sprint(i)), peer); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(a.(*bearer).headers.known); n == 0 || n > headersMax {
+			t.Fatalf("%d are known", n)
+		}
 	}
 }
 

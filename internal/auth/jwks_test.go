@@ -110,24 +110,31 @@ func TestTokensOfAKeySet(t *testing.T) {
 	until(t, "the keys", func() bool { return a.(*jwks).keys.Load() != nil })
 
 	claims := jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}
-	for name, token := range map[string]string{
-		"RS256": sign(t, jwt.SigningMethodRS256, rsaPrivate, claims, "kid", "r"),
-		"ES256": sign(t, jwt.SigningMethodES256, ecPrivate, claims, "kid", "e"),
-		"EdDSA": sign(t, jwt.SigningMethodEdDSA, crypto.Signer(edPrivate), claims, "kid", "d"),
-		"no id": sign(t, jwt.SigningMethodES256, ecPrivate, claims),
-	} {
-		if buyer, err := a.Buyer("Bearer "+token, peer); buyer != "ann" {
-			t.Errorf("%s: got %q, %v", name, buyer, err)
+	for _, buyer := range []string{"ann", "bob"} { // The second one's header is known.
+		claims["sub"] = buyer
+		for name, token := range map[string]string{
+			"RS256": sign(t, jwt.SigningMethodRS256, rsaPrivate, claims, "kid", "r"),
+			"ES256": sign(t, jwt.SigningMethodES256, ecPrivate, claims, "kid", "e"),
+			"EdDSA": sign(t, jwt.SigningMethodEdDSA, crypto.Signer(edPrivate), claims, "kid", "d"),
+			"no id": sign(t, jwt.SigningMethodES256, ecPrivate, claims),
+		} {
+			if got, err := a.Buyer("Bearer "+token, peer); got != buyer {
+				t.Errorf("%s, %s: got %q, %v", name, buyer, got, err)
+			}
 		}
 	}
+	foreign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
 	for name, token := range map[string]string{
-		"RS512":               sign(t, jwt.SigningMethodRS512, rsaPrivate, claims, "kid", "r"),
-		"none":                sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims, "kid", "r"),
-		"HS of public key":    sign(t, jwt.SigningMethodHS256, rsaPrivate.N.Bytes(), claims, "kid", "r"),
-		"HS of the set":       sign(t, jwt.SigningMethodHS256, []byte("secret"), claims, "kid", "s"),
-		"key of another kind": sign(t, jwt.SigningMethodES256, ecPrivate, claims, "kid", "r"),
-		"unknown id":          sign(t, jwt.SigningMethodRS256, rsaPrivate, claims, "kid", "nobody"),
-		"expired":             sign(t, jwt.SigningMethodRS256, rsaPrivate, jwt.MapClaims{"sub": "ann", "exp": 1}, "kid", "r"),
+		"RS512":                sign(t, jwt.SigningMethodRS512, rsaPrivate, claims, "kid", "r"),
+		"none":                 sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims, "kid", "r"),
+		"HS of public key":     sign(t, jwt.SigningMethodHS256, rsaPrivate.N.Bytes(), claims, "kid", "r"),
+		"HS of the set":        sign(t, jwt.SigningMethodHS256, []byte("secret"), claims, "kid", "s"),
+		"key of another kind":  sign(t, jwt.SigningMethodES256, ecPrivate, claims, "kid", "r"),
+		"key of nobody":        sign(t, jwt.SigningMethodES256, foreign, claims, "kid", "e"),
+		"key of nobody, no id": sign(t, jwt.SigningMethodES256, foreign, claims),
+		"unknown id":           sign(t, jwt.SigningMethodRS256, rsaPrivate, claims, "kid", "nobody"),
+		"expired":              sign(t, jwt.SigningMethodRS256, rsaPrivate, jwt.MapClaims{"sub": "ann", "exp": 1}, "kid", "r"),
 	} {
 		buyer, err := a.Buyer("Bearer "+token, peer)
 		refused(t, name, buyer, err)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,11 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
@@ -30,9 +34,11 @@ var errKeysUnknown = errors.New("the keys that verify tokens are not known yet")
 // bearer verifies JWTs, and remembers those that were good, so that a buyer who
 // keeps clicking costs one verification.
 type bearer struct {
-	parser *jwt.Parser
-	keys   jwt.Keyfunc
-	now    func() time.Time
+	parser    *jwt.Parser
+	validator *jwt.Validator
+	keys      jwt.Keyfunc
+	now       func() time.Time
+	headers   headers
 	// good holds verified tokens whole: a hash of them could be made to collide.
 	good *otter.Cache[string, verified]
 	// generation is raised when the keys have changed: what was verified with older ones counts no more.
@@ -63,7 +69,7 @@ func newBearer(algorithms []string, keys jwt.Keyfunc, o Options) (*bearer, error
 	if len(o.Audiences) > 0 {
 		rules = append(rules, jwt.WithAudience(o.Audiences...))
 	}
-	return &bearer{parser: jwt.NewParser(rules...), keys: uncritical(keys), now: o.Now, good: good}, nil
+	return &bearer{parser: jwt.NewParser(rules...), validator: jwt.NewValidator(rules...), keys: uncritical(keys), now: o.Now, good: good}, nil
 }
 
 // uncritical has no key for tokens that ask for extensions which must be understood (RFC 7515, 4.1.11): none
@@ -135,7 +141,7 @@ func (b *bearer) verify(view string) (string, error) {
 	// Before the keys are looked at: if they change meanwhile, what comes of them is not remembered for good.
 	generation := b.generation.Load()
 	var claims claims
-	_, err := b.parser.ParseWithClaims(token, &claims, b.keys)
+	err := b.parse(token, &claims)
 	switch {
 	case err == nil:
 	case errors.Is(err, errKeysUnknown):
@@ -155,20 +161,103 @@ func (b *bearer) verify(view string) (string, error) {
 		return "", errNoSubject
 	}
 	v := verified{buyer: string(claims.Subject), until: math.MaxInt64, generation: generation}
-	if claims.ExpiresAt != nil {
+	if claims.ExpiresAt.NumericDate != nil {
 		v.until = claims.ExpiresAt.Add(Leeway).Unix()
 	}
 	b.good.Set(token, v)
 	return v.buyer, nil
 }
 
+// parse reads a token's claims, and tells what is wrong with them. To read the JSON of its header is a good part of that, and
+// all tokens of an issuer have the same: so a header that good tokens had is not read again.
+func (b *bearer) parse(token string, c *claims) error {
+	end, last := strings.IndexByte(token, '.'), strings.LastIndexByte(token, '.')
+	known := b.headers.find(token[:max(end, 0)])
+	if known == nil {
+		t, err := b.parser.ParseWithClaims(token, c, b.keys)
+		if err == nil {
+			b.headers.add(token[:end], t)
+		}
+		return err //nolint:wrapcheck // The caller looks at what it is.
+	}
+	if end == last {
+		return jwt.ErrTokenMalformed
+	}
+	signature, err := b.parser.DecodeSegment(token[last+1:])
+	if err != nil {
+		return jwt.ErrTokenMalformed
+	}
+	key, err := b.keys(known)
+	if err != nil {
+		return err
+	}
+	if !verifies(known.Method, token[:last], signature, key) {
+		return jwt.ErrTokenSignatureInvalid
+	}
+	raw, err := b.parser.DecodeSegment(token[end+1 : last])
+	if err != nil || json.Unmarshal(raw, c) != nil {
+		return jwt.ErrTokenMalformed
+	}
+	return b.validator.Validate(c) //nolint:wrapcheck // The caller looks at what it is.
+}
+
+// verifies tries the key, or each of a set: a token need not say which one is its own.
+func verifies(m jwt.SigningMethod, text string, signature []byte, key any) bool {
+	set, ok := key.(jwt.VerificationKeySet)
+	if !ok {
+		return m.Verify(text, signature, key) == nil
+	}
+	return slices.ContainsFunc(set.Keys, func(k jwt.VerificationKey) bool { return m.Verify(text, signature, k) == nil })
+}
+
+// headersMax is how many headers are known at once: each key has one, or a few.
+const headersMax = 64
+
+// headers are those of tokens that were good, as they were written, with what the parser made of them.
+type headers struct {
+	mu    sync.RWMutex
+	known map[string]*jwt.Token
+}
+
+func (h *headers) find(written string) *jwt.Token {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.known[written]
+}
+
+// add keeps of a token what its header says.
+func (h *headers) add(written string, t *jwt.Token) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known == nil || len(h.known) >= headersMax {
+		h.known = map[string]*jwt.Token{}
+	}
+	h.known[strings.Clone(written)] = &jwt.Token{Header: t.Header, Method: t.Method}
+}
+
 // claims are those that count here; a token may say anything else in any form.
 type claims struct {
-	Subject   subject          `json:"sub"`
-	Issuer    word             `json:"iss"`
-	Audience  words            `json:"aud"`
-	ExpiresAt *jwt.NumericDate `json:"exp"`
-	NotBefore *jwt.NumericDate `json:"nbf"`
+	Subject   subject `json:"sub"`
+	Issuer    word    `json:"iss"`
+	Audience  words   `json:"aud"`
+	ExpiresAt instant `json:"exp"`
+	NotBefore instant `json:"nbf"`
+}
+
+// instant is a time, or nil.
+type instant struct{ *jwt.NumericDate }
+
+// UnmarshalJSON implements [json.Unmarshaler]. Whole seconds, as nearly all are, take no detour.
+func (i *instant) UnmarshalJSON(b []byte) error {
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n == int64(float64(n)) {
+		i.NumericDate = jwt.NewNumericDate(time.Unix(n, 0))
+		return nil
+	}
+	if string(b) == "null" {
+		return nil
+	}
+	i.NumericDate = new(jwt.NumericDate)
+	return i.NumericDate.UnmarshalJSON(b)
 }
 
 // subject is a string, as RFC 7519 says, or a whole number, as many shops have it.
@@ -176,11 +265,24 @@ type subject string
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (s *subject) UnmarshalJSON(b []byte) error {
+	if text, ok := plain(b); ok {
+		*s = subject(text)
+		return nil
+	}
 	if _, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		*s = subject(b)
 		return nil
 	}
 	return json.Unmarshal(b, (*string)(s)) //nolint:wrapcheck // The parser looks at what it is.
+}
+
+// plain is a JSON string that says what it is without further ado, as nearly all do.
+func plain(b []byte) (string, bool) {
+	last := len(b) - 1
+	if last < 1 || b[0] != '"' || b[last] != '"' || bytes.IndexByte(b, '\\') >= 0 || !utf8.Valid(b) {
+		return "", false
+	}
+	return string(b[1:last]), true
 }
 
 // word is a string, and words one or a list of them. What is neither is as if it was not there: it
@@ -192,6 +294,10 @@ type (
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (w *word) UnmarshalJSON(b []byte) error {
+	if text, ok := plain(b); ok {
+		*w = word(text)
+		return nil
+	}
 	if json.Unmarshal(b, (*string)(w)) != nil {
 		*w = ""
 	}
@@ -211,8 +317,8 @@ func (w *words) UnmarshalJSON(b []byte) error {
 // errors tell those apart, and nobody else has to. It is no UTF-8, so no token can say it.
 const impossible = "\xff"
 
-func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt, nil }
-func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore, nil }
+func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.ExpiresAt.NumericDate, nil }
+func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.NotBefore.NumericDate, nil }
 func (c *claims) GetSubject() (string, error)                  { return string(c.Subject), nil }
 func (c *claims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil } //nolint:nilnil // The parser asks so.
 
