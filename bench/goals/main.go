@@ -51,7 +51,7 @@ func main() {
 	flag.DurationVar(&s.duration, "duration", 5*time.Second, "p1, p2, p6, p7, p9: of each measurement")
 	flag.IntVar(&s.buyers, "buyers", 4000, "p1: buyers, each with a token of his own")
 	flag.IntVar(&s.processors, "processors", 1, "p1, p2: processors that the server may use at once; nginx has one worker")
-	flag.StringVar(&s.profiles, "profiles", "", "p1, p6, p9: a folder for CPU profiles, taken in a round of their own")
+	flag.StringVar(&s.profiles, "profiles", "", "p1, p2, p6, p9: a folder for CPU profiles, taken in a round of their own")
 	flag.StringVar(&s.only, "only", "", "p1: one row, such as already_purchased (default all)")
 	flag.StringVar(&s.auth, "auth", "jwt", "p2, p6, p7, p9: how buyers say who they are, jwt or open")
 	flag.BoolVar(&s.cold, "cold", false, "p11: also with empty caches, which downloads the modules and the toolchain")

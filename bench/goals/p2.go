@@ -43,15 +43,19 @@ func p2(ctx context.Context, s *settings) error {
 	var p prices
 	for round := range s.rounds {
 		dir := filepath.Join(s.work, fmt.Sprintf("p2-%d", round))
-		if err := errors.Join(p.measure(ctx, s, r, dir), os.RemoveAll(dir)); err != nil {
+		if err := errors.Join(p.measure(ctx, s, r, dir, ""), os.RemoveAll(dir)); err != nil {
 			return err
 		}
 	}
 	p.show(s)
-	return nil
+	if s.profiles == "" {
+		return nil
+	}
+	return new(prices).measure(ctx, s, r, filepath.Join(s.work, "p2-profile"), filepath.Join(s.profiles, "p2-"+s.auth+".pprof"))
 }
 
-func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir string) error {
+// measure leaves a CPU profile of the gateway in a file, if it is told one.
+func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir string, profile string) error {
 	st, redis, err := openRedis(ctx, dir)
 	if err != nil {
 		return err
@@ -69,7 +73,7 @@ func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir strin
 	if err := warm.run(ctx, s, r, time.Second); err != nil {
 		return err
 	}
-	measured := &rush{st: st, who: buyers, from: int(warm.sold) + 2*clickers, before: warm.sold}
+	measured := &rush{st: st, who: buyers, from: int(warm.sold) + 2*clickers, before: warm.sold, profile: profile}
 	if err := measured.run(ctx, s, r, s.duration); err != nil {
 		return err
 	}
@@ -100,10 +104,11 @@ func each(of usage, n float64) float64 { return float64(of.total().Microseconds(
 
 // rush is a time in which buyers come who have not been there, and then their orders are written.
 type rush struct {
-	st     *stall
-	who    *subject
-	from   int   // The number of the first buyer.
-	before int64 // Units that were sold before.
+	st      *stall
+	who     *subject
+	from    int    // The number of the first buyer.
+	before  int64  // Units that were sold before.
+	profile string // A file for the gateway's, or "".
 
 	sold            int64   // With those before.
 	answers, orders []usage // Of each process of the stall: while buyers are answered, and afterwards.
@@ -118,10 +123,16 @@ func (h *rush) run(ctx context.Context, s *settings, r *referee, d time.Duration
 	if err := syscall.Kill(worker, syscall.SIGSTOP); err != nil {
 		return err
 	}
+	profiled := make(chan error, 1)
+	if h.profile == "" {
+		profiled <- nil
+	} else {
+		go func() { profiled <- h.st.shop.profile(h.profile, d) }()
+	}
 	begun, err1 := cpuOfEach(h.st.pids)
 	requests, err2 := h.who.wrk(ctx, r.script, d)
 	answered, err3 := cpuOfEach(h.st.pids)
-	if err := errors.Join(err1, err2, err3, syscall.Kill(worker, syscall.SIGCONT)); err != nil {
+	if err := errors.Join(err1, err2, err3, <-profiled, syscall.Kill(worker, syscall.SIGCONT)); err != nil {
 		return err
 	}
 	if int(requests) > n-2*clickers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -41,8 +42,7 @@ func (s *Server) orders(c *call, _ string) {
 		c.refuse(ref)
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.o.ReserveTimeout)
-	defer cancel()
+	ctx := s.patience.of(time.Now())
 	// One more than is shown tells whether there is another page.
 	list, err := s.o.Desk.Orders(ctx, strings.Clone(buyer), before, most+1)
 	if err != nil {
@@ -163,8 +163,7 @@ func (s *Server) withOrder(c *call, id, what string, do func(ctx context.Context
 		c.refuse(ref)
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.o.ReserveTimeout)
-	defer cancel()
+	ctx := s.patience.of(time.Now())
 	o, err := do(ctx, strings.Clone(buyer), strings.Clone(id))
 	if err != nil {
 		c.refuse(s.refusalOf(what, err))

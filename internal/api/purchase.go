@@ -92,10 +92,8 @@ func (s *Server) buy(c *call, activity int64, buyer string, quantity int) (ticke
 	at := seckill.Attempt{
 		Ticket: c.newTicket(), Buyer: strings.Clone(buyer), Quantity: quantity, Key: r.AttemptKey(),
 	}
-	ctx, cancel := context.WithTimeout(tracing.With(s.ctx, c.trace), s.o.ReserveTimeout)
-	defer cancel()
 	begin := time.Now()
-	d, err := s.o.Reserver.Reserve(ctx, r.Activity, at)
+	d, err := s.o.Reserver.Reserve(tracing.With(s.patience.of(begin), c.trace), r.Activity, at)
 	if refused, ok := errors.AsType[*seckill.Refusal](err); ok {
 		return "", 0, refused // The stock was not asked.
 	}

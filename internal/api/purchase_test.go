@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -109,6 +111,37 @@ func TestAStockThatHangsIsBusyInTime(t *testing.T) {
 	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// Requests that begin at about the same time share a context, which lasts as long as each of them may wait, and hardly longer.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		p := patience{parent: parent, lasts: 16 * time.Second}
+		first := p.of(time.Now())
+		<-time.After(999 * time.Millisecond)
+		if p.of(time.Now()) != first {
+			t.Error("not shared")
+		}
+		<-time.After(time.Millisecond)
+		begin := time.Now()
+		second := p.of(begin)
+		if second == first {
+			t.Error("shared for too long")
+		}
+		<-first.Done()
+		if waited := time.Since(begin); waited != 16*time.Second {
+			t.Errorf("who came last had %v", waited)
+		}
+		<-second.Done()
+		if waited := time.Since(begin); waited != 17*time.Second {
+			t.Errorf("who came first had %v", waited)
+		}
+		third := p.of(time.Now())
+		cancel()
+		<-third.Done()
+	})
 }
 
 // Of several refusals the first of the contract's order is said.

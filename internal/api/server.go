@@ -75,10 +75,44 @@ type Server struct {
 	made  time.Time
 	clock atomic.Int64 // Time since then, ns, as tick keeps it.
 
+	patience patience
 	stopping atomic.Bool // Callers are asked to close their connections.
 
 	ctx    context.Context // Ends when a shutdown runs out of time.
 	cancel context.CancelFunc
+}
+
+// patience makes the contexts that bound how long requests wait for what is behind the door. Those that begin at about the
+// same time share one: one of its own for each purchase is a timer, and a lock that all of them want.
+type patience struct {
+	parent context.Context
+	lasts  time.Duration
+
+	mu   sync.Mutex
+	last atomic.Pointer[term]
+}
+
+// term is a context and the time from which on another is needed.
+type term struct {
+	context.Context
+	over time.Time
+}
+
+// of is the context of what begins now: it ends when that has lasted long enough, or a sixteenth later.
+func (p *patience) of(now time.Time) context.Context {
+	if t := p.last.Load(); t != nil && now.Before(t.over) {
+		return t.Context
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.last.Load(); t != nil && now.Before(t.over) {
+		return t.Context
+	}
+	over := now.Add(p.lasts / 16)
+	ctx, cancel := context.WithDeadline(p.parent, over.Add(p.lasts))
+	context.AfterFunc(ctx, cancel) // Nobody knows who still needs it.
+	p.last.Store(&term{ctx, over})
+	return ctx
 }
 
 // Bounds of what one request may bring.
@@ -99,6 +133,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, gate: g, made: time.Now(), lingers: make(chan struct{}, lingersMax)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.patience = patience{parent: s.ctx, lasts: o.ReserveTimeout}
 	s.calls.New = func() any { return new(call) }
 	s.hub = newHub(s)
 	s.engine = newEngine(s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -45,8 +46,7 @@ func (c *call) ticketOf(path string) (buyer, ticket string, ref *seckill.Refusal
 }
 
 func (s *Server) outcome(buyer, ticket string) (seckill.Outcome, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.o.ReserveTimeout)
-	defer cancel()
+	ctx := s.patience.of(time.Now())
 	return s.o.Outcomes.Outcome(ctx, buyer, ticket) //nolint:wrapcheck // The caller says what it was for.
 }
 
