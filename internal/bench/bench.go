@@ -176,6 +176,7 @@ type run struct {
 	tickets *tickets
 	report  Report
 	began   time.Time
+	clicks  chan int64 // Of an open loop, when their time has come; nil of a closed one.
 }
 
 func newRun(o Options) (*run, error) {
@@ -217,6 +218,10 @@ func (b *run) load(ctx context.Context) {
 	ended := make(chan struct{})
 	others.Go(func() error { b.watchTime(ended); return nil })
 
+	if b.Rate > 0 || b.Rush > 0 {
+		b.clicks = make(chan int64)
+		others.Go(func() error { b.schedule(loading); return nil })
+	}
 	var workers errgroup.Group
 	for i := range b.Concurrency {
 		workers.Go(func() error { b.work(loading, b.tally.workers[i]); return nil })

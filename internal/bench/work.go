@@ -5,30 +5,26 @@ import (
 	"time"
 )
 
-// work clicks until ctx ends or all clicks are made. Each click takes the next number,
-// which says whose it is and, in an open loop, when its time is.
+// work clicks until ctx ends or all clicks are made. Each click has a number, which says whose it is and, in an open loop,
+// when its time is.
 func (b *run) work(ctx context.Context, w *worker) {
-	open := b.Rate > 0 || b.Rush > 0
 	barrel := b.gun.barrel()
 	defer barrel.close()
 	for {
 		if ctx.Err() != nil {
 			return
 		}
-		n := b.tally.next.Add(1) - 1
-		if b.planned > 0 && n >= b.planned {
+		n, more := b.next()
+		if !more {
 			return
 		}
-		from := time.Now()
-		if open {
+		sent := time.Now()
+		from := sent
+		if b.clicks != nil {
 			// The time that the click should have been made counts, not the time at which a
 			// connection was free for it: else a server that stalls would also stop the clock.
 			from = b.began.Add(b.due(n))
-			if !sleepUntil(ctx, from) {
-				return
-			}
 		}
-		sent := time.Now()
 		buyer := string(b.ids.buyer(w.buf[:0], b.whose(n)))
 		a := barrel.purchase(buyer)
 		now := time.Now()
@@ -37,6 +33,16 @@ func (b *run) work(ctx context.Context, w *worker) {
 			b.tickets.add(accepted{ticket: a.ticket, buyer: buyer, at: now})
 		}
 	}
+}
+
+// next is the number of the next click, of an open loop when its time has come; false if there is none.
+func (b *run) next() (n int64, more bool) {
+	if b.clicks != nil {
+		n, more = <-b.clicks
+		return n, more
+	}
+	n = b.tally.next.Add(1) - 1
+	return n, b.planned == 0 || n < b.planned
 }
 
 // whose click n is. In a rush everybody clicks once, then everybody again; else a
@@ -70,5 +76,22 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 		return false
 	case <-t.C:
 		return true
+	}
+}
+
+// schedule hands out the clicks of an open loop, each at its time, or later if no connection is free.
+func (b *run) schedule(ctx context.Context) {
+	defer close(b.clicks)
+	sleep, stop := sleeper(ctx)
+	defer stop()
+	for n := int64(0); b.planned == 0 || n < b.planned; n++ {
+		if !sleep(b.began.Add(b.due(n))) {
+			return
+		}
+		select {
+		case b.clicks <- n:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
