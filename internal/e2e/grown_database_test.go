@@ -97,12 +97,13 @@ func (g *grown) deadlocks(t *testing.T, c *crowd) {
 		must(t, err)
 		return n
 	}
-	// Who has changed least is the one who has to give up.
+	// Who has changed least is the one who has to give up. The row of the stock is kept for so long that some writer has
+	// written orders meanwhile, and waits for it.
 	g.maria.SQL(t, "USE "+g.schema+"; CREATE TABLE heavy (n INT PRIMARY KEY, v INT) SELECT seq AS n, 0 AS v FROM seq_1_to_2000")
 	before, lost := count(), 0
 	for c.count() < 90 {
 		out, err := g.maria.TrySQL(t, fmt.Sprintf("USE %[1]s; BEGIN; UPDATE heavy SET v = v + 1; "+
-			"SELECT 1 FROM seckill_stock WHERE activity_id = %[2]d FOR UPDATE; DO SLEEP(0.05); "+
+			"SELECT 1 FROM seckill_stock WHERE activity_id = %[2]d FOR UPDATE; DO SLEEP(0.4); "+
 			"UPDATE seckill_order SET payment_ref = payment_ref WHERE activity_id = %[2]d; COMMIT", g.schema, c.activity))
 		switch {
 		case err != nil && strings.Contains(out, "1213"):
