@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -179,7 +180,7 @@ func TestHeldForWhoHasGone(t *testing.T) {
 		leave(c, caller)
 		must(t, other.settle())
 		hears(t, hearer, "another answer")
-		if n, err := c.Read(make([]byte, 1)); err == nil || err == io.EOF {
+		if n, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%s: read %d, %v", name, n, err)
 		}
 		if n, err := io.WriteString(c, "more"); err == nil {
