@@ -56,6 +56,10 @@ func (quiet) Printf(string, ...any) {}
 // handle answers one request, whatever happens on the way.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer s.guard(ctx)
+	k, _ := ctx.Conn().(*conn)
+	if k != nil && k.held.Load() {
+		s.out.flush() // It may be long until this one is answered, too.
+	}
 	c := s.calls.Get().(*call)
 	c.begin(s, ctx)
 	s.route(c)
@@ -64,8 +68,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}
 	c.end()
 	s.calls.Put(c)
-	if k, ok := ctx.Conn().(*conn); ok {
-		k.mayHold = !ctx.Hijacked()
+	if k != nil { // Who is sent away does not come back for the rest of his answer.
+		k.mayHold = !ctx.Hijacked() && !ctx.Request.Header.ConnectionClose() && !ctx.Response.ConnectionClose()
 	}
 }
 
@@ -186,7 +190,7 @@ type conn struct {
 	writeBy  time.Duration
 	room     *[roomBytes]byte
 	leftOver []byte // Of room: read from the connection, and not given to the engine yet.
-	mayHold  bool   // What is written next is a whole answer.
+	mayHold  bool   // What is written next is a whole answer, and the connection goes on.
 
 	// What follows belongs to s.out while an answer is held.
 	held   atomic.Bool
@@ -213,10 +217,12 @@ func (s *Server) sinceMade() time.Duration { return time.Duration(s.clock.Load()
 // Read knows what the engine wants: one byte when it awaits a request, which then has the idle time to come, and more when
 // it is in the middle of one. It reads more than that byte, and so most requests cost one system call.
 func (c *conn) Read(p []byte) (int, error) {
-	if len(c.leftOver) > 0 {
+	if len(c.leftOver) > 0 || len(p) > 1 { // A part of the next request is there already: its rest is awaited without a turn.
 		if err := c.settle(); err != nil {
 			return 0, err
 		}
+	}
+	if len(c.leftOver) > 0 {
 		n := copy(p, c.leftOver)
 		c.leftOver = c.leftOver[n:]
 		return n, nil

@@ -57,7 +57,7 @@ func (o *outgoing) yield() {
 
 // hold takes an answer of a connection that will call settle before it waits for anything else, if it is worth it.
 func (o *outgoing) hold(c *conn, p []byte) bool {
-	if o.turns.Load() < turnsMin || len(p) > replyMax || !c.findRaw() {
+	if !writesNow || o.turns.Load() < turnsMin || len(p) > replyMax || !c.findRaw() {
 		return false
 	}
 	a := replies.Get().(*reply)

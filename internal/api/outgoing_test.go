@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"seckill"
 )
 
 // busy has a door hold its answers, as it does when many connections wait for their turn.
@@ -70,6 +72,11 @@ func TestHeldAnswersLeave(t *testing.T) {
 			c.leftOver = []byte("GET")
 			_, err := c.Read(make([]byte, 3))
 			return err
+		},
+		"the rest of a request that has begun": func(c *conn) error {
+			c.begun = -2 * time.Minute // It waits for nothing.
+			_, _ = c.Read(make([]byte, 3))
+			return nil
 		},
 		"another answer": func(c *conn) error { _, err := io.WriteString(c, "and more"); return err },
 		"the end":        (*conn).Close,
@@ -189,6 +196,15 @@ func TestHeldForWhoHasGone(t *testing.T) {
 	}
 }
 
+// hasHeld tells whether any answer ever was.
+func hasHeld(s *Server) bool {
+	s.out.writing.Lock()
+	defer s.out.writing.Unlock()
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	return cap(s.out.held)+cap(s.out.taken) > 0
+}
+
 // Everybody of a crowd gets his own answers, in order, whether he waits for each or asks for several at once.
 func TestCrowdOfABusyDoor(t *testing.T) {
 	const shops = 20
@@ -224,6 +240,44 @@ func TestCrowdOfABusyDoor(t *testing.T) {
 		})
 	}
 	crowd.Wait()
+	until(t, "nobody waiting for a turn", func() bool { return w.out.turns.Load() == turnsMin })
+	if !hasHeld(w.Server) {
+		t.Error("no answer was held")
+	}
+}
+
+// A stream of events is not held, however busy the door is.
+func TestStreamOfABusyDoor(t *testing.T) {
+	w := openTCP(t)
+	busy(w.Server)
+	w.setOutcome(func(string, string) (seckill.Outcome, error) {
+		return seckill.Outcome{Progress: seckill.Queued, Ahead: 7}, nil
+	})
+	c, r := visit(t, w) // For less time than passes until the stream says that it is still there.
+	fmt.Fprintf(c, "GET /v1/tickets/%s/events HTTP/1.1\r\nHost: x\r\nX-User-Id: ann\r\n\r\n", testTicket)
+	for {
+		line, err := r.ReadString('\n')
+		must(t, err)
+		if strings.Contains(line, `"ahead":7`) {
+			return
+		}
+	}
+}
+
+// Of an answer that a caller has room for in part only, his connection writes the rest.
+func TestHeldForWhoHasLittleRoom(t *testing.T) {
+	c, caller := line(t)
+	try := &c.s.out.try
+	try.do = func(fd uintptr) bool {
+		try.n, try.err = writeNow(fd, try.p[:4])
+		return true
+	}
+	c.answer(t, "the answer")
+	must(t, c.settle())
+	hears(t, caller, "the answer")
+	if c.answer(t, "another"); len(c.rest) > 0 {
+		t.Error("the rest is still there")
+	}
 }
 
 // body is that of the next answer, or why there is none.
@@ -238,4 +292,39 @@ func body(r *bufio.Reader) string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// Who has sent more than one request hears the first answer before the next is there, or decided.
+func TestAnswersBeforeTheNextRequest(t *testing.T) {
+	const whole = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	free := make(chan struct{})
+	defer close(free)
+	w := openTCP(t, func(o *Options) {
+		o.ReadTimeout, o.ReserveTimeout, o.Reserver = time.Minute, time.Minute, hanging{free}
+	})
+	busy(w.Server)
+	for name, next := range map[string]string{
+		"half a header": "GET /healthz HTTP/1.1\r\nHo", "half a body": "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", "an empty line": "\r\n",
+		"one that takes long": "POST /v1/activities/1/purchases HTTP/1.1\r\nHost: x\r\nX-User-Id: ann\r\nContent-Length: 2\r\n\r\n{}",
+	} {
+		c, r := visit(t, w)
+		fmt.Fprint(c, whole+next)
+		if got := body(r); !strings.Contains(got, "ok") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// An answer after which the connection ends is written by the connection itself, which waits for a caller who has no room.
+func TestLastAnswersAreNotHeld(t *testing.T) {
+	w := openTCP(t)
+	busy(w.Server)
+	c, r := visit(t, w)
+	fmt.Fprint(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	if got := body(r); !strings.Contains(got, "ok") {
+		t.Errorf("heard %q", got)
+	}
+	if hasHeld(w.Server) {
+		t.Error("it was held")
+	}
 }

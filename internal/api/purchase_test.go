@@ -113,30 +113,30 @@ func TestAStockThatHangsIsBusyInTime(t *testing.T) {
 	}
 }
 
-// Requests that begin at about the same time share a context, which lasts as long as each of them may wait, and hardly longer.
+// Requests that begin at about the same time share a context, which lasts as long as the first of them may wait, and hardly shorter for the last.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		p := patience{parent: parent, lasts: 16 * time.Second}
-		first := p.of(time.Now())
+		begin := time.Now()
+		first := p.of(begin)
 		<-time.After(999 * time.Millisecond)
 		if p.of(time.Now()) != first {
 			t.Error("not shared")
 		}
 		<-time.After(time.Millisecond)
-		begin := time.Now()
-		second := p.of(begin)
+		second := p.of(time.Now())
 		if second == first {
 			t.Error("shared for too long")
 		}
 		<-first.Done()
 		if waited := time.Since(begin); waited != 16*time.Second {
-			t.Errorf("who came last had %v", waited)
+			t.Errorf("who came first had %v", waited)
 		}
 		<-second.Done()
 		if waited := time.Since(begin); waited != 17*time.Second {
-			t.Errorf("who came first had %v", waited)
+			t.Errorf("who came a second later had until %v", waited)
 		}
 		third := p.of(time.Now())
 		cancel()

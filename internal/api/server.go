@@ -98,7 +98,7 @@ type term struct {
 	over time.Time
 }
 
-// of is the context of what begins now: it ends when that has lasted long enough, or a sixteenth later.
+// of is the context of what begins now: it ends when that has lasted long enough, or up to a sixteenth sooner.
 func (p *patience) of(now time.Time) context.Context {
 	if t := p.last.Load(); t != nil && now.Before(t.over) {
 		return t.Context
@@ -109,7 +109,7 @@ func (p *patience) of(now time.Time) context.Context {
 		return t.Context
 	}
 	over := now.Add(p.lasts / 16)
-	ctx, cancel := context.WithDeadline(p.parent, over.Add(p.lasts))
+	ctx, cancel := context.WithDeadline(p.parent, now.Add(p.lasts))
 	context.AfterFunc(ctx, cancel) // Nobody knows who still needs it.
 	p.last.Store(&term{ctx, over})
 	return ctx

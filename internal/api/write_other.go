@@ -2,5 +2,9 @@
 
 package api
 
-// writeNow writes nothing: the connection does it itself.
-func writeNow(uintptr, []byte) (int, error) { return 0, nil }
+import "errors"
+
+// Without it, no answer is held.
+const writesNow = false
+
+func writeNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }

@@ -224,7 +224,7 @@ func TestKnownHeaders(t *testing.T) {
 		`{"sub":"ann","iss":"https:\/\/id.example","aud":"shop"}`, `{"sub":"ann","iss":["https://id.example"],"aud":"shop"}`, `{"sub":"ann","aud":"shop"}`,
 		`{"sub":"ann","iss":"https://id.example","aud":[1,"shop"]}`, `{"sub":"ann","iss":"https://id.example","aud":"shops"}`, `{"sub":"ann","iss":"https://id.example"}`,
 		`{"sub":"ann","exp":1800000000` + rest + `}`, `{"sub":"ann","exp":1799999994` + rest + `}`, `{"sub":"ann","exp":1799999999.5` + rest + `}`, `{"sub":"ann","exp":1.8e9` + rest + `}`,
-		`{"sub":"ann","exp":null` + rest + `}`, `{"sub":"ann","exp":"1800000000"` + rest + `}`, `{"sub":"ann","exp":0` + rest + `}`, `{"sub":"ann","exp":-1` + rest + `}`, `{"sub":"ann","exp":99999999999999999999` + rest + `}`,
+		`{"sub":"ann","exp":null` + rest + `}`, `{"sub":"ann","exp":1,"exp":null` + rest + `}`, `{"sub":"ann","exp":"1800000000"` + rest + `}`, `{"sub":"ann","exp":0` + rest + `}`, `{"sub":"ann","exp":-1` + rest + `}`, `{"sub":"ann","exp":99999999999999999999` + rest + `}`,
 		`{"sub":"ann","exp":9223372036854775807` + rest + `}`, `{"sub":"ann","exp":{}` + rest + `}`, `{"sub":"ann","nbf":1800000006` + rest + `}`, `{"sub":"ann","nbf":1800000005` + rest + `}`, `{"sub":"ann","nbf":true` + rest + `}`,
 		`null`, `[]`, `{`, `{}`, `"ann"`, ``,
 	} {
@@ -254,7 +254,7 @@ func TestKnownHeaders(t *testing.T) {
 			t.Errorf("%q: %v", token, said)
 		}
 	}
-	if want := 2 * 13; accepted != want {
+	if want := 2 * 14; accepted != want {
 		t.Errorf("%d were accepted, want %d", accepted, want)
 	}
 }

@@ -254,6 +254,7 @@ func (i *instant) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	if string(b) == "null" {
+		i.NumericDate = nil
 		return nil
 	}
 	i.NumericDate = new(jwt.NumericDate)

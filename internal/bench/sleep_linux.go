@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper makes a sleep until a time, false if ctx ends first, that is over within some microseconds: the runtime's own timers
-// are up to a millisecond late in a process that has nothing else to do, which is longer than many an answer takes. stop must be called.
+// sleeper makes a sleep until a time, false if ctx ends first, that is over about a tenth of a millisecond later: the runtime's own
+// timers are up to a millisecond late in a process that has nothing else to do, which is longer than many an answer takes. stop must be called.
 // See timerfd_create(2).
 func sleeper(ctx context.Context) (sleep func(at time.Time) bool, stop func()) {
 	coarse := func(at time.Time) bool { return sleepUntil(ctx, at) }
@@ -35,8 +35,10 @@ func sleeper(ctx context.Context) (sleep func(at time.Time) bool, stop func()) {
 			return coarse(at)
 		}
 		var rang [8]byte
-		_, err := alarm.Read(rang[:])
-		return err == nil
+		if _, err := alarm.Read(rang[:]); err != nil {
+			return coarse(at)
+		}
+		return true
 	}
 	return sleep, func() { forget(); _ = alarm.Close() }
 }
