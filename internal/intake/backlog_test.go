@@ -14,27 +14,28 @@ import (
 // cannot read changes nothing.
 func TestStopsAndStartsAtItsMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var waiting atomic.Int64
-		var broken atomic.Bool
+		type step struct {
+			waiting int64
+			broken  bool
+			stopped bool
+		}
+		var now atomic.Pointer[step] // In one piece: it is read at the moment at which it changes.
+		now.Store(&step{})
 		b := &Backlog{High: 100, Low: 50, Waiting: func(context.Context) (int64, error) {
-			if broken.Load() {
+			s := now.Load()
+			if s.broken {
 				return 0, errors.New("not now")
 			}
-			return waiting.Load(), nil
+			return s.waiting, nil
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.Run(ctx) }()
-		for _, step := range []struct {
-			waiting int64
-			broken  bool
-			stopped bool
-		}{
+		for _, step := range []step{
 			{0, false, false}, {99, false, false}, {100, false, true}, {51, false, true}, {0, true, true},
 			{50, false, false}, {99, false, false}, {100, true, false}, {1000, false, true}, {0, false, false},
 		} {
-			waiting.Store(step.waiting)
-			broken.Store(step.broken)
+			now.Store(&step)
 			<-time.After(time.Second)
 			if b.Stopped() != step.stopped {
 				t.Errorf("with %d waiting (unreadable: %v): stopped is %v, want %v", step.waiting, step.broken, b.Stopped(), step.stopped)
