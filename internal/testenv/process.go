@@ -35,10 +35,26 @@ func FreePorts(tb testing.TB, n int) []string {
 		}
 		// All of them stay open until the last is found, so that none is found twice.
 		defer func() { _ = l.Close() }()
+		if !claim(port) {
+			continue
+		}
 		addrs = append(addrs, l.Addr().String())
 	}
 	tb.Fatal("there are no ports that are free")
 	return nil
+}
+
+// claims keeps what is claimed until the test program ends.
+var claims sync.Map
+
+// claim takes a port for this test program, among all on this machine: its server may take a second until it listens. The
+// name is one of Linux's abstract ones, which ends with the program; where there is none, nothing is claimed.
+func claim(port int) bool {
+	l, err := net.Listen("unix", "@seckill-test-port-"+strconv.Itoa(port)) //nolint:noctx // It waits for nothing.
+	if err == nil {
+		claims.Store(port, l)
+	}
+	return !errors.Is(err, syscall.EADDRINUSE)
 }
 
 // process is a server that a test runs. It dies with the test program, however that ends.
