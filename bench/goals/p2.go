@@ -55,7 +55,7 @@ func p2(ctx context.Context, s *settings) error {
 }
 
 // measure leaves a CPU profile of the gateway in a file, if it is told one.
-func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir string, profile string) error {
+func (p *prices) measure(ctx context.Context, s *settings, r *referee, dir, profile string) error {
 	st, redis, err := openRedis(ctx, dir)
 	if err != nil {
 		return err
